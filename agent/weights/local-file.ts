@@ -2,15 +2,20 @@ import { open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { hashOf } from "./blobs.ts";
 import { chooseFile } from "./choose-file.ts";
-import type { Source } from "./source.ts";
+import type { Format, Source } from "./source.ts";
 import { WeightsError } from "./weights-error.ts";
 
 type LocalSource = Extract<Source, { kind: "local" }>;
 
-/** A GGUF file of this host, the one in a folder that the engine would choose, or the folder of an ONNX model. Nothing is
- * copied. */
+/**
+ * A GGUF file of this host, the one in a folder that the engine would choose, or the folder of a model in ONNX or safetensors. Nothing
+ * is copied.
+ */
 export async function findLocalFile(source: LocalSource, signal: AbortSignal): Promise<string> {
-  if (await isOnnxFolder(source.path)) {
+  const configuration = configurations[source.format ?? "gguf"];
+  if (configuration && !(await isSnapshot(source.path, configuration)))
+    throw unusable(source.path, `it is no folder with ${configuration} and .safetensors files`);
+  if (configuration || (await isOnnxFolder(source.path))) {
     if (source.sha256 === undefined) return source.path;
     const text = `The weights at ${source.path} are a folder, and a sha256 pins one file: leave it out, or name a .gguf file.`;
     throw new WeightsError("weights_invalid", text, { retryable: false });
@@ -33,6 +38,17 @@ export async function findLocalFile(source: LocalSource, signal: AbortSignal): P
   return path;
 }
 
+/** File beside the weights of each format that is a folder of .safetensors. */
+const configurations: Readonly<Partial<Record<Format, string>>> = {
+  safetensors: "config.json",
+  lora: "adapter_config.json",
+};
+
+async function isSnapshot(path: string, configuration: string): Promise<boolean> {
+  const names = await readdir(path).catch((): string[] => []);
+  return names.includes(configuration) && names.some((name) => /\.safetensors$/i.test(name));
+}
+
 /** Layout of the hub: a configuration, and a graph beside it or under onnx/. */
 async function isOnnxFolder(path: string): Promise<boolean> {
   const names = await readdir(path).catch((): string[] => []);
@@ -53,6 +69,6 @@ async function modelIn(path: string): Promise<string> {
 }
 
 function unusable(path: string, why: string): WeightsError {
-  const text = `The weights at ${path} on this host cannot be used: ${why}; give the path of a .gguf file, or of an ONNX model's folder, that the agent may read.`;
+  const text = `The weights at ${path} on this host cannot be used: ${why}; give the path of a .gguf file, or of the folder of an ONNX or safetensors model, that the agent may read.`;
   return new WeightsError("weights_not_found", text, { retryable: false });
 }

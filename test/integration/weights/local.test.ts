@@ -32,6 +32,17 @@ describe("weights at a local path", () => {
     await expect(ensure(join(folder, "secret"))).rejects.toMatchObject({ code: "weights_not_found", retryable: false });
   });
 
+  it.each([
+    ["safetensors", "config.json"],
+    ["lora", "adapter_config.json"],
+  ])("in the format %s are a folder with %s", async (format, configuration) => {
+    await expect(ensure(folder, { format })).rejects.toThrow(`no folder with ${configuration}`);
+    await writeFile(join(folder, "model.safetensors"), "weights");
+    await expect(ensure(folder, { format })).rejects.toMatchObject({ code: "weights_not_found" });
+    await writeFile(join(folder, configuration), "{}");
+    expect(await ensure(folder, { format })).toEqual({ modelPath: folder, commit: "" });
+  });
+
   it("that are absent, relative or not the pinned file are refused with the path", async () => {
     await expect(ensure(join(folder, "gone.gguf"))).rejects.toThrow(/gone\.gguf.*it is not there/);
     await expect(ensure("model.gguf")).rejects.toMatchObject({ code: "weights_invalid" });
