@@ -143,7 +143,7 @@ export const toolFamilies: readonly ParserFamily[] = [
   { parser: "llama3_json", template: ["<|python_tag|>"] },
   // Llama 3.2 and later 3.x templates name the role alone.
   { parser: "llama3_json", types: ["llama", "mllama"], template: ["ipython", '"parameters"'] },
-  { parser: "hermes", template: ["<tool_call>", "arguments"] },
+  { parser: "hermes", template: ["<tool_call>", "tojson"] },
 ];
 
 export const reasoningFamilies: readonly ParserFamily[] = [

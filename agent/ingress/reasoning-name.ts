@@ -1,4 +1,4 @@
-// vLLM from 0.12 on names reasoning `reasoning`; customers read `reasoning_content`.
+// vLLM from 0.16 on names reasoning only `reasoning`; customers read `reasoning_content`.
 import { isJsonObject } from "../../proto/json-object.ts";
 
 const key = Buffer.from('"reasoning"');

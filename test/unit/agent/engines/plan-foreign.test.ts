@@ -67,7 +67,7 @@ describe("vLLM", () => {
 });
 
 describe("the parsers of vLLM", () => {
-  const hermes = { type: "qwen3", template: "<|im_start|>assistant <tool_call> arguments <think> enable_thinking" };
+  const hermes = { type: "qwen3", template: "<|im_start|>assistant <tool_call> tojson <think> enable_thinking" };
   const at = (tag: string, chat: ChatModel, extraArgs: string[] = []) => {
     const facts = { ...host, engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` } };
     const words = planned({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs }, facts, { chat }).entrypoint ?? [];

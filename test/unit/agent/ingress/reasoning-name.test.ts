@@ -3,7 +3,7 @@ import { withReasoningContent } from "../../../../agent/ingress/reasoning-name.t
 
 const named = (json: object) => JSON.parse(withReasoningContent(Buffer.from(JSON.stringify(json))).toString());
 
-describe("reasoning under the name of vLLM 0.12 and later", () => {
+describe("reasoning under the name of vLLM 0.16 and later", () => {
   it("gets the contract's name in an event and in a whole reply, and keeps everything beside it", () => {
     expect(named({ id: "c", choices: [{ index: 0, delta: { reasoning: "so" }, logprobs: null }] })).toEqual({
       id: "c",

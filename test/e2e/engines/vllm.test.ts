@@ -1,0 +1,288 @@
+// The real vLLM as an instance: planned and run by the agent, adopted by the next one, behind the real edge and spine. The tests build
+// on each other: one start takes a minute on two cores.
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import type { FormatSkill } from "../../../proto/api-formats.ts";
+import { heeded } from "../../../proto/engine-args.ts";
+import { isWithin, readVersion } from "../../../proto/engine-version.ts";
+import type { InstanceSpec } from "../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { InstanceId } from "../../../proto/ids.ts";
+import { reasoningParsers, toolParsers } from "../../../proto/vllm-parsers.ts";
+import { type Edge, startEdge } from "../../fakes/edge.ts";
+import { isAlive, type LocalAgent, makeLocalAgent } from "../../fakes/local-agent.ts";
+import { servedModel } from "../../fakes/ports.ts";
+import { sharedModel } from "../../fakes/shared-models.ts";
+import { askVllm, safetensorsOf, type VllmFacts, vllmEnv, vllmProgram } from "../../fakes/vllm-program.ts";
+import { hasModel, modelFile } from "../runtime/runtime-process.ts";
+
+const promise = "the plan, the life and the replies of a real vLLM";
+const program = vllmProgram(promise);
+const lora = sharedModel("smollm2-pirate-lora", "LoRA adapters of a real vLLM");
+const patient = { timeout: 280_000, interval: 500 };
+const gib = 1024 ** 3;
+const id = "vllmInstance0001";
+const adapter = "pirateAdapter001";
+const skills: readonly FormatSkill[] = ["structured_outputs", "continuous_usage"];
+const weather = {
+  type: "function",
+  function: {
+    name: "get_weather",
+    description: "Weather of a city",
+    parameters: { type: "object", properties: { city: { type: "string", maxLength: 12 } }, required: ["city"] },
+  },
+};
+
+interface RequestLine {
+  readonly msg: string;
+  readonly outcome: string;
+  readonly source: string;
+  readonly endReason: string;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
+  let agent: LocalAgent;
+  let edge: Edge;
+  let spec: InstanceSpec;
+  let pid = 0;
+  /** Seconds of the parts of its life, for the log of the run. */
+  const took: Record<string, number> = {};
+
+  const start = (instance: InstanceSpec) => {
+    agent.want([instance]);
+    agent.start({ STOKER_VLLM_BIN: program ?? "", STOKER_STOP_INSTANCES: "1", ...vllmEnv });
+  };
+  const isReady = (times: number) =>
+    vi.waitFor(() => expect(agent.log().split('"msg":"instance ready"')).toHaveLength(times + 1), patient);
+  const lines = (): readonly RequestLine[] =>
+    agent
+      .log()
+      .split("\n")
+      .filter((line) => line.includes('"msg":"request"'))
+      .map((line) => JSON.parse(line) as RequestLine);
+  /** The data path of a new agent has another port and key. */
+  const connect = () => {
+    const ticketKey = Buffer.from(readFileSync(join(agent.folder, "data/local-ticket.key"), "utf8").trim(), "base64");
+    edge.routes.routes = [];
+    const change = { instanceId: id as InstanceId, ticketKey, formats: new Set(skills) };
+    edge.routes.add(`http://127.0.0.1:${agent.ports().ingress_port}`, change);
+  };
+  const serve = (servedName: string) => {
+    edge.models.models = [servedModel({ servedName, engine: "external", contextLength: 1024 })];
+  };
+  // biome-ignore lint/suspicious/noExplicitAny: replies are asserted field by field.
+  async function chat(body: object): Promise<{ status: number; body: any }> {
+    const messages = [{ role: "user", content: "Count from one to five." }];
+    const sent = { model: "org/model", messages, max_tokens: 8, temperature: 0, ...body };
+    const reply = await edge.post("/v1/chat/completions", sent);
+    return { status: reply.status, body: await reply.json() };
+  }
+  const metric = async (name: string): Promise<number> => {
+    const page = await (await fetch(`http://127.0.0.1:${agent.ports().metrics_port}/metrics/runtime`)).text();
+    return Number(new RegExp(`^${name}\\{[^}]*\\} (\\S+)`, "m").exec(page)?.[1] ?? Number.NaN);
+  };
+  const members = (leader: number) =>
+    promisify(execFile)("pgrep", ["-s", String(leader)]).then(
+      ({ stdout }) => stdout.trim().split("\n"),
+      () => [],
+    );
+
+  beforeAll(async () => {
+    const localPath = await safetensorsOf(modelFile);
+    agent = makeLocalAgent();
+    edge = await startEdge({ agents: 0 });
+    spec = {
+      ...agent.spec({ instanceId: id }),
+      engine: "vllm",
+      servedModelName: "org/served",
+      weights: { localPath, format: "safetensors", repo: "HuggingFaceTB/SmolLM2-135M-Instruct" },
+      maxBatchSize: 2,
+      contextLength: 1024,
+      memoryBytes: 4 * gib,
+      gpuUuids: ["cpu-host-0"],
+      // Arguments of the allowlist, all in one start.
+      extraArgs: [
+        "--dtype=bfloat16",
+        "--kv-cache-dtype=auto",
+        "--max-num-batched-tokens=2048",
+        "--enable-chunked-prefill",
+        "--enable-auto-tool-choice",
+      ],
+    };
+    const beganMs = performance.now();
+    start(spec);
+    await isReady(1);
+    took["start"] = (performance.now() - beganMs) / 1000;
+    [pid = 0] = agent.pids();
+    connect();
+    serve("org/served");
+  }, 600_000);
+  afterAll(async () => {
+    process.stdout.write(`vLLM, in seconds: ${JSON.stringify(took)}\n`);
+    await edge?.close();
+    await agent?.clean();
+  });
+
+  it("has the parsers and quantisations that the tables name for its version, and no other parser", async () => {
+    const facts: VllmFacts = await askVllm();
+    const version = readVersion(facts.version);
+    const known = (table: typeof toolParsers) =>
+      Object.keys(table).filter((name) => isWithin(version, table[name] ?? {}));
+    expect(facts.tools).toEqual(known(toolParsers).toSorted());
+    expect(facts.reasoning).toEqual(known(reasoningParsers).toSorted());
+    const { quantization: rule } = heeded.vllm;
+    const kinds = rule?.kind === "one-of" ? (rule.lifetimes ?? {}) : {};
+    for (const [name, life] of Object.entries(kinds))
+      expect([name, facts.quantizations.includes(name)]).toEqual([name, isWithin(version, life)]);
+  });
+
+  it("replies whole and streamed alike, billed by its own count", async () => {
+    const { status, body } = await chat({});
+    expect(status, JSON.stringify(body)).toBe(200);
+    expect(body.choices[0].message).toMatchObject({ role: "assistant", reasoning_content: null });
+    expect(body.choices[0].message).not.toHaveProperty("reasoning");
+    expect(body.usage).toMatchObject({ completion_tokens: 8 });
+    const reply = await edge.post("/v1/chat/completions", {
+      ...{ model: "org/model", max_tokens: 8, temperature: 0, stream: true },
+      messages: [{ role: "user", content: "Count from one to five." }],
+    });
+    const events = (await reply.text()).split("\n\n").filter((event) => event.startsWith("data: {"));
+    const chunks = events.map((event) => JSON.parse(event.slice(6)));
+    expect(chunks.map((chunk) => chunk.choices[0].delta?.content ?? "").join("")).toBe(body.choices[0].message.content);
+    // Asked to count in every event, which the client did not ask for.
+    expect(chunks.filter((chunk) => chunk.usage)).toHaveLength(1);
+    expect(chunks.at(-1).usage).toMatchObject({ prompt_tokens: body.usage.prompt_tokens, completion_tokens: 8 });
+    for (const line of lines()) expect(line).toMatchObject({ source: "engine", inputTokens: body.usage.prompt_tokens });
+  });
+
+  it("calls tools with the parser of its template", async () => {
+    const messages = [{ role: "user", content: "What is the weather in Paris?" }];
+    const auto = await chat({ messages, tools: [weather], max_tokens: 40 });
+    expect(auto.status, JSON.stringify(auto.body)).toBe(200);
+    const named = { type: "function", function: { name: "get_weather" } };
+    const forced = await chat({ messages, tools: [weather], tool_choice: named, max_tokens: 60 });
+    expect(forced.status, JSON.stringify(forced.body)).toBe(200);
+  });
+
+  it("holds its output to a form in every spelling, and refuses what it cannot", async () => {
+    const said = async (body: object) => (await chat({ max_tokens: 24, ...body })).body.choices[0].message.content;
+    expect(await said({ guided_choice: ["yes", "no"] })).toMatch(/^(yes|no)$/);
+    expect(await said({ response_format: { type: "regex", regex: "[0-9]{3}" } })).toMatch(/^[0-9]{3}$/);
+    expect(await said({ structured_outputs: { grammar: 'root ::= "abc" | "xyz"' } })).toMatch(/^(abc|xyz)$/);
+    const schema = {
+      type: "object",
+      properties: { ok: { type: "boolean" } },
+      required: ["ok"],
+      additionalProperties: false,
+    };
+    expect(JSON.parse(await said({ guided_json: schema }))).toHaveProperty("ok");
+    const bad = await chat({ structured_outputs: { regex: "[0-9" } });
+    expect(bad).toMatchObject({ status: 400, body: { error: { type: "invalid_request_error" } } });
+  });
+
+  it("reports a prompt that does not fit by the code of every engine", async () => {
+    const long = [{ role: "user", content: "word ".repeat(1500) }];
+    expect(await chat({ messages: long })).toMatchObject({
+      status: 400,
+      body: { error: { code: "context_length_exceeded", param: "messages" } },
+    });
+  });
+
+  it("runs no more at once than its batch, and its metrics have the names of every engine", async () => {
+    const all = Array.from({ length: 5 }, () => chat({ max_tokens: 60, ignore_eos: true }));
+    let max = 0;
+    let isOver = false;
+    void Promise.all(all).then(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      const running = await metric("stoker_engine_requests_running");
+      max = Math.max(max, Number.isNaN(running) ? 0 : running);
+      await new Promise((next) => setTimeout(next, 100));
+    }
+    expect((await Promise.all(all)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    expect(max).toBeLessThanOrEqual(2);
+    for (const name of ["requests_waiting_capacity", "requests_waiting_deferred", "preemptions_total"])
+      expect(await metric(`stoker_engine_${name}`)).toBe(0);
+    await vi.waitFor(async () => expect(await metric("stoker_engine_prompt_tokens_total")).toBeGreaterThan(0), patient);
+  });
+
+  it("stops at once for a client that disconnects, billed by its count of the prompt and of what it generated", async () => {
+    const exact = (await chat({})).body.usage.prompt_tokens;
+    const before = lines().length;
+    const gone = new AbortController();
+    const reply = await edge.post(
+      "/v1/chat/completions",
+      {
+        ...{ model: "org/model", max_tokens: 800, temperature: 0, stream: true, ignore_eos: true },
+        messages: [{ role: "user", content: "Count from one to five." }],
+      },
+      { signal: gone.signal },
+    );
+    const reader = reply.body?.getReader();
+    for (let i = 0; i < 5; i++) await reader?.read();
+    const beganMs = performance.now();
+    gone.abort();
+    await vi.waitFor(() => expect(lines().length).toBe(before + 1), patient);
+    const line = lines().at(-1);
+    expect(line).toMatchObject({ outcome: "client_gone", source: "engine", inputTokens: exact });
+    expect(line?.outputTokens).toBeGreaterThan(0);
+    expect(line?.outputTokens).toBeLessThan(800);
+    await vi.waitFor(async () => expect(await metric("stoker_engine_requests_running")).toBe(0), patient);
+    took["hang-up"] = (performance.now() - beganMs) / 1000;
+  });
+
+  it("survives its agent, is adopted by the next one, and loads and unloads an adapter without a restart", async () => {
+    await agent.kill("SIGKILL");
+    expect(isAlive(pid)).toBe(true);
+    const beganMs = performance.now();
+    start(
+      lora === undefined
+        ? spec
+        : { ...spec, adapters: [{ id: adapter, weights: { localPath: lora, format: "lora" } }] },
+    );
+    await isReady(2);
+    took["adoption"] = (performance.now() - beganMs) / 1000;
+    expect(agent.pids()).toEqual([pid]);
+    connect();
+    expect((await chat({})).status).toBe(200);
+    if (lora === undefined) return;
+    await vi.waitFor(() => expect(agent.log()).toContain('"msg":"adapter loaded"'), patient);
+    serve(adapter);
+    const pirate = await chat({ messages: [{ role: "user", content: "Hi" }], max_tokens: 16 });
+    expect(pirate.body.choices[0].message.content).toMatch(/ahoy|arr|matey/i);
+    serve("org/served");
+  });
+
+  it("ends with all its processes while a request runs, which is cut and billed first", async () => {
+    const before = lines().length;
+    const reply = await edge.post("/v1/chat/completions", {
+      ...{ model: "org/model", max_tokens: 900, temperature: 0, stream: true, ignore_eos: true },
+      messages: [{ role: "user", content: "Count from one to five." }],
+    });
+    const text = reply.text();
+    expect((await members(pid)).length).toBeGreaterThan(1);
+    const beganMs = performance.now();
+    expect(await agent.kill("SIGTERM")).toBe(0);
+    took["stop"] = (performance.now() - beganMs) / 1000;
+    expect(await text).toContain('"error"');
+    expect(lines().length).toBe(before + 1);
+    expect(lines().at(-1)).toMatchObject({ endReason: "drained", source: "engine" });
+    expect(await members(pid)).toEqual([]);
+  });
+
+  it.each(["--quantization=bitsandbytes", "--quantization=gguf", "--enable-auto-tool-choice"])(
+    "ends at its start with %s, which plans refuse or complete",
+    async (arg) => {
+      const folder = await safetensorsOf(modelFile);
+      const env = { ...process.env, ...vllmEnv, VLLM_CPU_KVCACHE_SPACE: "1" };
+      const run = promisify(execFile)(program ?? "", ["serve", folder, "--port", "1", arg], { env, timeout: 200_000 });
+      const failure = await run.catch((error: { code?: unknown }) => error);
+      expect(failure).toHaveProperty("code", 1);
+    },
+  );
+});

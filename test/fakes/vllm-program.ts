@@ -1,0 +1,55 @@
+// The real vLLM, installed outside the repository, and weights that it reads.
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+
+const root = join(import.meta.dirname, "../..");
+const program = process.env["STOKER_VLLM_BIN"] ?? "";
+const run = promisify(execFile);
+
+/** Path of the program; undefined, said loudly, where none is named. `promise`: what then stays unproven. */
+export function vllmProgram(promise: string): string | undefined {
+  if (existsSync(program)) return program;
+  const how = "set STOKER_VLLM_BIN to a vllm program (docs/operations/engines.md)";
+  process.stderr.write(`\nNOT PROVEN: ${promise}: ${how}\n`);
+  return undefined;
+}
+
+/** Python of its environment. */
+export const vllmPython = (): string => join(dirname(program), "python");
+
+export const vllmEnv = { VLLM_NO_USAGE_STATS: "1", HF_HUB_OFFLINE: "1", TRANSFORMERS_OFFLINE: "1" } as const;
+
+/** Folder of the demo model in safetensors, with a chat template that has tools; made at the first call. */
+export async function safetensorsOf(gguf: string): Promise<string> {
+  const folder = join(root, ".cache/models/smollm2-135m-safetensors");
+  const script = join(root, "test/e2e/engines/dequantise.py");
+  const template = join(root, "test/e2e/runtime/hermes.jinja");
+  if (!existsSync(folder))
+    await run(vllmPython(), [script, gguf, template, folder], { env: { ...process.env, ...vllmEnv } });
+  return folder;
+}
+
+/** What the installed version knows. */
+export interface VllmFacts {
+  readonly version: string;
+  readonly tools: readonly string[];
+  readonly reasoning: readonly string[];
+  readonly quantizations: readonly string[];
+}
+
+const question = `
+import json
+from vllm import __version__
+from vllm.model_executor.layers.quantization import QUANTIZATION_METHODS
+from vllm.reasoning import ReasoningParserManager
+from vllm.tool_parsers import ToolParserManager
+names = lambda manager: sorted(manager.list_registered())
+print(json.dumps({"version": __version__, "tools": names(ToolParserManager), "reasoning": names(ReasoningParserManager), "quantizations": sorted(QUANTIZATION_METHODS)}))
+`;
+
+export async function askVllm(): Promise<VllmFacts> {
+  const { stdout } = await run(vllmPython(), ["-c", question], { env: { ...process.env, ...vllmEnv } });
+  return JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as VllmFacts;
+}
