@@ -47,8 +47,13 @@ export interface PlanFile {
 export interface PlanExtras {
   /** Weights of the draft model. */
   readonly draftPath?: string | undefined;
-  /** Chat format of the model; undefined: unknown. */
-  readonly chat?: ChatModel | undefined;
+  /** What the weights' files say; undefined: they are not here yet. */
+  readonly model?: ModelFacts | undefined;
+}
+
+export interface ModelFacts extends ChatModel {
+  /** Base of the rotary embedding; undefined: the files name none. */
+  readonly ropeTheta?: number | undefined;
 }
 
 export type PlanOutcome =

@@ -4,7 +4,6 @@ import { noAdapters } from "../../proto/engine-args.ts";
 import { type EngineVersion, isAtLeast, isWithin, type Lifetime } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import {
-  type ChatModel,
   familyOf,
   type ParserFamily,
   reasoningFamilies,
@@ -15,7 +14,7 @@ import {
 import { engineVersion } from "./allowed-image.ts";
 import { commonArgs, driverGpus, type EnginePlace, enginePlan, setsOwn } from "./container-plan.ts";
 import { engineTraits, takesCacheSalt } from "./engine-traits.ts";
-import { type HostFacts, type PlanExtras, type PlanOutcome, refused } from "./host-facts.ts";
+import { type HostFacts, type ModelFacts, type PlanExtras, type PlanOutcome, refused } from "./host-facts.ts";
 
 const maxLoras = 8;
 const adapterArgs = [
@@ -28,24 +27,24 @@ const aloneShare = 0.9;
 /** Share of its part of a shared GPU. */
 const ownShare = 0.94;
 
-/** `chat`: what is known of the model's chat format; undefined: nothing. */
 export function planVllm(
   spec: InstanceSpec__Output,
   modelPath: string,
   host: HostFacts,
-  { chat }: PlanExtras = {},
+  { model }: PlanExtras = {},
 ): PlanOutcome {
   const version = engineVersion(spec, host);
-  const parsers = parsersOf(spec, version, chat);
+  const parsers = parsersOf(spec, version, model);
   if (typeof parsers === "string") return refused("bad_extra_args", parsers);
   return enginePlan(spec, modelPath, host, {
     name: "vLLM",
     key: "vllm",
     port: 8000,
     takesAdapters: true,
+    readsTemplate: true,
     command: () => ["vllm", "serve"],
     program: { subcommand: ["serve"], secretVariable: "VLLM_API_KEY" },
-    argv: (place) => [...argvOf(spec, place), ...parsers],
+    argv: (place) => [...argvOf(spec, place, model), ...parsers],
     env: {
       // Adapters come and go on a running base; only the agent reaches these paths.
       VLLM_ALLOW_RUNTIME_LORA_UPDATING: "True",
@@ -57,8 +56,8 @@ export function planVllm(
   });
 }
 
-function argvOf(spec: InstanceSpec__Output, place: EnginePlace): string[] {
-  const { version } = place;
+function argvOf(spec: InstanceSpec__Output, place: EnginePlace, model: ModelFacts | undefined): string[] {
+  const { version, templatePath } = place;
   const own = setsOwn(spec.extraArgs);
   const isSized = own("gpu-memory-utilization") || isOnProcessors(spec);
   return [
@@ -69,7 +68,8 @@ function argvOf(spec: InstanceSpec__Output, place: EnginePlace): string[] {
     "--enable-prompt-tokens-details",
     ...(spec.extraArgs.includes(noAdapters) ? [] : adapterArgs),
     ...(isAtLeast(version, 0, 16) ? ["--disable-access-log-for-endpoints", "/metrics,/health"] : []),
-    ...spec.extraArgs.filter((arg) => !isPlanned(arg)).map((arg) => inWordsOf(version, arg)),
+    ...(templatePath === undefined ? [] : ["--chat-template", templatePath]),
+    ...spec.extraArgs.filter((arg) => !isPlanned(arg)).map((arg) => inWordsOf(version, arg, model?.ropeTheta)),
   ];
 }
 
@@ -82,10 +82,11 @@ const cacheGib = ({ memoryBytes }: InstanceSpec__Output): number =>
 
 /** Returns the arguments, or a sentence on one that this version would refuse at its start. */
 function parsersOf(
-  { extraArgs }: InstanceSpec__Output,
+  { extraArgs, chatTemplate }: InstanceSpec__Output,
   version: EngineVersion | undefined,
-  chat: ChatModel | undefined,
+  model: ModelFacts | undefined,
 ): readonly string[] | string {
+  const chat = model && { type: model.type, template: chatTemplate || model.template };
   const chosen = (table: ParserTable): string | undefined => {
     const given = extraArgs.find((arg) => arg.startsWith(`--${table.argument}=`))?.split("=")[1];
     if (given !== undefined) return given;
@@ -131,10 +132,13 @@ function prefixCaching(
   return [isSafe && !extraArgs.includes(cacheOff) ? cacheOn : cacheOff];
 }
 
-function inWordsOf(version: EngineVersion | undefined, arg: string): string {
+function inWordsOf(version: EngineVersion | undefined, arg: string, ropeTheta: number | undefined): string {
   // https://github.com/vllm-project/vllm/pull/28006
-  const isGone = arg.startsWith(rope) && isAtLeast(version, 0, 12);
-  return isGone ? `--hf-overrides={"rope_scaling":${arg.slice(rope.length)}}` : arg;
+  if (!arg.startsWith(rope) || !isAtLeast(version, 0, 12)) return arg;
+  // Recent versions replace all parameters: without the base, positions would have none.
+  const base = ropeTheta === undefined ? {} : { rope_theta: ropeTheta };
+  const scaling = { ...base, ...(JSON.parse(arg.slice(rope.length)) as object) };
+  return `--hf-overrides=${JSON.stringify({ rope_scaling: scaling })}`;
 }
 
 /**

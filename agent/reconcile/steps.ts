@@ -6,13 +6,13 @@ import type { PlanFile } from "../engines/host-facts.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
 import { type Attempts, createAttempts } from "./attempts.ts";
 import { crashBackOff, startBackOff } from "./back-off.ts";
-import { readChatModel } from "./chat-model.ts";
 import type { Step } from "./diff.ts";
 import { untilDrained } from "./drain.ts";
 import { failureOf, isEngineUnavailable, lostGpu, reasonOfExit, withLostGpu } from "./failure.ts";
 import { createFetch } from "./fetch.ts";
 import { untilFree } from "./gpu-memory.ts";
 import { afterProbe } from "./health.ts";
+import { readModelFacts } from "./model-facts.ts";
 import type { GpuFault } from "./ports.ts";
 import type { StepDeps } from "./step-deps.ts";
 import { watchProgress } from "./watch-progress.ts";
@@ -87,8 +87,8 @@ export class Executors implements StepExecutors {
     const here = this.#book.get(step.id).weights;
     const modelPath = here.kind === "here" && needsWeights(step.spec) ? here.modelPath : undefined;
     const draftPath = here.kind === "here" ? here.draftPath : undefined;
-    const chat = modelPath === undefined ? undefined : await readChatModel(modelPath);
-    const outcome = planInstance(step.spec, modelPath, this.#deps.host, { draftPath, chat });
+    const model = modelPath === undefined ? undefined : await readModelFacts(modelPath);
+    const outcome = planInstance(step.spec, modelPath, this.#deps.host, { draftPath, model });
     if (!outcome.ok) return this.#attempts.failed(step, outcome, { isTerminal: true, backOff: startBackOff });
     try {
       const held = await this.#gpusHeld(step, outcome.plan.gpuUuids, signal);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { HostFacts, PlanExtras } from "../../../../agent/engines/host-facts.ts";
+import type { HostFacts, ModelFacts, PlanExtras } from "../../../../agent/engines/host-facts.ts";
 import { planInstance } from "../../../../agent/engines/plan-instance.ts";
 import type { ChatModel } from "../../../../proto/vllm-parsers.ts";
 import { instanceSpec } from "../../../fakes/instance-spec.ts";
@@ -70,7 +70,7 @@ describe("the parsers of vLLM", () => {
   const hermes = { type: "qwen3", template: "<|im_start|>assistant <tool_call> tojson <think> enable_thinking" };
   const at = (tag: string, chat: ChatModel, extraArgs: string[] = []) => {
     const facts = { ...host, engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` } };
-    const words = planned({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs }, facts, { chat }).entrypoint ?? [];
+    const words = planned({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs }, facts, { model: chat }).entrypoint ?? [];
     return words.filter((word) => /parser|auto-tool/.test(word));
   };
 
@@ -94,7 +94,7 @@ describe("the parsers of vLLM", () => {
       "--tool-call-parser=pythonic",
     ]);
     const spec = instanceSpec({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs: ["--enable-auto-tool-choice"] });
-    const unknown = planInstance(spec, folder, host, { chat: { type: "mamba", template: "" } });
+    const unknown = planInstance(spec, folder, host, { model: { type: "mamba", template: "" } });
     expect(unknown).toMatchObject({ ok: false, code: "bad_extra_args" });
     expect(JSON.stringify(unknown)).toContain("needs --tool-call-parser");
     // Before the weights are there, nothing can be known.
@@ -181,17 +181,25 @@ describe("prefix caches of several accounts", () => {
 
 describe("differences between versions of vLLM", () => {
   const rope = '--rope-scaling={"rope_type":"yarn","factor":4}';
-  const at = (tag: string, extraArgs: string[]) =>
-    command(
-      { engine: "vllm", gpuUuids: ["GPU-1"], extraArgs },
-      { ...host, engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` } },
-    );
+  const at = (tag: string, extraArgs: string[], model?: ModelFacts) => {
+    const facts = { ...host, engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` } };
+    return planned({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs }, facts, { model }).entrypoint?.join(" ");
+  };
 
   it("is said in the words of the one that runs", () => {
     expect(at("v0.11.2", [rope])).toContain(rope);
     const words = at("v0.18.0", [rope]);
     expect(words).toContain('--hf-overrides={"rope_scaling":{"rope_type":"yarn","factor":4}}');
     expect(words).not.toContain("--rope-scaling");
+    const based = at("v0.32.0", [rope], { type: "llama", template: "", ropeTheta: 500_000 });
+    expect(based).toContain('{"rope_scaling":{"rope_theta":500000,"rope_type":"yarn","factor":4}}');
+  });
+
+  it("read a chat template of the deployment, which chooses the parser, too", () => {
+    const spec = { engine: "vllm", gpuUuids: ["GPU-1"], chatTemplate: "<tool_call> tojson" };
+    const plan = planned(spec, host, { model: { type: "llama", template: "" } });
+    expect(plan.entrypoint?.join(" ")).toContain("--chat-template /etc/stoker/chat-template.jinja");
+    expect(plan.entrypoint).toContain("--tool-call-parser=hermes");
   });
 
   it("start a model without adapters if its architecture supports none", () => {

@@ -8,6 +8,7 @@ import { pino } from "pino";
 import { afterAll, describe, expect, it } from "vitest";
 import { openModelCatalogue, readCatalogue } from "../../../../control-plane/catalog/model-catalogue.ts";
 import { interfaceTasks } from "../../../../control-plane/deployments/tasks.ts";
+import { reasoningParsers, toolParsers } from "../../../../proto/vllm-parsers.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "stoker-catalogue-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -84,4 +85,14 @@ describe("the catalogue of models", () => {
   ])("names the place of an error: %s", (text, place) => {
     expect(() => readCatalogue(text)).toThrow(place);
   });
+});
+
+it("names only parsers that vLLM has", async () => {
+  const { catalogue, close } = await opened();
+  for (const { name, tool_parser: tool, reasoning_parser: reasoning } of catalogue.search("", undefined)) {
+    if (tool !== undefined) expect([name, Object.keys(toolParsers)]).toEqual([name, expect.arrayContaining([tool])]);
+    if (reasoning !== undefined)
+      expect([name, Object.keys(reasoningParsers)]).toEqual([name, expect.arrayContaining([reasoning])]);
+  }
+  await close();
 });

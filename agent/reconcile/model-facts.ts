@@ -1,20 +1,22 @@
-// What the weights' own files say of the model's chat format. Nothing here is trusted further than a choice from our own tables.
+// What the weights' own files say of the model, as plans need it. Nothing here is trusted further than a choice from our own tables.
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { isJsonObject } from "../../proto/json-object.ts";
-import type { ChatModel } from "../../proto/vllm-parsers.ts";
+import type { ModelFacts } from "../engines/host-facts.ts";
 
 /** Larger files are treated as absent. */
 const maxBytes = 4 * 1024 * 1024;
 
 /** `folder`: weights as the hub has them. Fields are empty where a file is missing or unreadable. */
-export async function readChatModel(folder: string): Promise<ChatModel> {
+export async function readModelFacts(folder: string): Promise<ModelFacts> {
   const [config, tokenizer, template] = await Promise.all(
     ["config.json", "tokenizer_config.json", "chat_template.jinja"].map((name) => textOf(join(folder, name))),
   );
-  const type = fieldsOf(config)["model_type"];
+  const { model_type: type, rope_theta: theta, rope_parameters: rope } = fieldsOf(config);
+  const base = isJsonObject(rope) ? (rope["rope_theta"] ?? theta) : theta;
   return {
     type: typeof type === "string" ? type : "",
+    ropeTheta: typeof base === "number" ? base : undefined,
     // As transformers reads them: a file of its own wins.
     template: template ?? templateIn(fieldsOf(tokenizer)["chat_template"]),
   };
