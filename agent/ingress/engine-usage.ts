@@ -35,6 +35,31 @@ export async function askEngineUsage(
   }
 }
 
+/** Prompt tokens of a request's body, as vLLM counts them; undefined when the engine does not report it within a second. Never rejects. */
+export async function countPrompt(
+  pool: Pool,
+  path: string,
+  headers: Record<string, string>,
+  body: Buffer,
+): Promise<number | undefined> {
+  try {
+    const answer = await pool.request({
+      method: "POST",
+      path,
+      headers: { ...headers, "content-type": "application/json" },
+      body,
+      signal: AbortSignal.timeout(boundMs),
+    });
+    const { count: tokens } = JSON.parse(await boundedText(answer.body, maxTokenizeBytes)) as Record<string, unknown>;
+    return answer.statusCode === 200 && Number.isSafeInteger(tokens) && Number(tokens) > 0 ? Number(tokens) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The reply has every token besides the count. */
+const maxTokenizeBytes = 16 * 1024 * 1024;
+
 function figuresOf(usage: Record<string, unknown>): EngineFigures | undefined {
   const input = count(usage["input_tokens"]);
   const output = count(usage["output_tokens"]);

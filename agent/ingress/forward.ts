@@ -11,7 +11,7 @@ import type { Answer } from "./answer.ts";
 import type { AttemptRecord, RecordText, Settled } from "./attempt-record.ts";
 import { EngineCall, type EngineListener } from "./engine-call.ts";
 import { eventsOf, formatOf } from "./engine-paths.ts";
-import { askEngineUsage } from "./engine-usage.ts";
+import { askEngineUsage, countPrompt } from "./engine-usage.ts";
 import { allowedFigures, type EngineFigures, invalidUsage, maxOutput, noFigures, type Price } from "./find-usage.ts";
 import { chatAnswer } from "./format-answers.ts";
 import type { Gate, Waiter } from "./gate.ts";
@@ -313,9 +313,20 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
         allowed === invalidUsage ? "engine_usage_rejected" : own ? "engine" : output > 0 ? "counted" : "estimated";
       this.#settle({ figures, source, endReason: reason }, (usage) => this.#tell(reason, message, usage));
     };
-    if (reason === "client_gone" || reason === "drained")
-      void askEngineUsage(this.#pool, this.#engineId(), authorizationFor(this.#target.spec)).then(settle);
+    if (reason === "client_gone" || reason === "drained") void this.#engineFigures().then(settle);
     else settle(undefined);
+  }
+
+  /** Figures of a request that was ended before its engine ended it, as the engine counts them. */
+  async #engineFigures(): Promise<EngineFigures | undefined> {
+    const { spec, prefix } = this.#target;
+    const headers = authorizationFor(spec);
+    if (!spec.countsPrompts) return await askEngineUsage(this.#pool, this.#engineId(), headers);
+    // It counts in every event; a request that had none yet is counted by its body.
+    const { units } = this.#request.ticket;
+    if (this.#frames?.figures || units || !this.#engine.wasSent) return undefined;
+    const input = await countPrompt(this.#pool, `${prefix}/tokenize`, headers, this.body);
+    return input === undefined ? undefined : { ...this.#counted(), input };
   }
 
   /** A client that disconnects during audio pays for all of it if the engine cannot report its progress. */

@@ -26,6 +26,8 @@ export interface RouteTarget extends EngineAddress {
   readonly dashboard?: string;
   /** Way in which its engine receives the tenant of a request, to keep prefix caches apart; our headers by default. */
   readonly cacheIsolation?: CacheIsolation;
+  /** Its engine counts the tokens of a request's body at `/tokenize`, as vLLM does. */
+  readonly countsPrompts?: boolean;
   /** The operator lets accounts share the prefix cache of this deployment. */
   readonly sharesPrefixCache?: boolean;
 }

@@ -56,9 +56,10 @@ export function targetsOf(view: View, host: Parameters<typeof engineVersion>[1])
     const dashboard = dashboardOf(spec, origin);
     const cacheIsolation = cacheIsolationOf(spec.engine, engineVersion(spec, host));
     const caches = { cacheIsolation, sharesPrefixCache: spec.sharesPrefixCache };
-    return [
-      { instanceId, deployId, origin, secret, api, identity, maxBatchSize, ready, draining, ...dashboard, ...caches },
-    ];
+    // Of vLLM's skills, no other server has this one.
+    const countsPrompts = facts.life?.formats?.includes("continuous_usage") === true;
+    const engine = { origin, secret, api, identity, countsPrompts };
+    return [{ instanceId, deployId, ...engine, maxBatchSize, ready, draining, ...dashboard, ...caches }];
   });
 }
 

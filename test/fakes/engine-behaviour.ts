@@ -29,6 +29,8 @@ export interface EngineBehaviour {
   readonly token: string;
   /** False: `GET /usage/{id}` is 404, as with engines that are not ours. */
   readonly usageEndpoint: boolean;
+  /** `POST /tokenize` counts as vLLM does; undefined: 404. */
+  readonly tokenizes?: number | undefined;
 }
 
 export const calm: EngineBehaviour = {

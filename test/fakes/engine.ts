@@ -157,6 +157,10 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
         behaviour = { ...initial, ...(change as Partial<EngineBehaviour>) };
         sendJson(res, 200, behaviour);
       });
+    if (req.method === "POST" && path === "/tokenize")
+      return behaviour.tokenizes === undefined
+        ? sendJson(res, 404, { detail: "Not Found" })
+        : sendJson(res, 200, { count: behaviour.tokenizes, max_model_len: 4096, tokens: [] });
     if (req.method === "POST") return complete(req, res, path);
     if (path === "/health") {
       const work = { num_running: running + lingering, num_waiting: 0 };

@@ -60,6 +60,22 @@ describe.each(carriers)("over a connection %s", (carrier) => {
     expect(Number(record?.outputTokens)).toBeLessThanOrEqual(sent);
   });
 
+  it.each([
+    ["its own count", 7, 7, "engine"],
+    ["an estimate where it cannot count", undefined, 10, "estimated"],
+  ] as const)("bills a prompt without a first event by vLLM's: %s", async (_, tokenizes, inputTokens, source) => {
+    path.target({ countsPrompts: true });
+    engine.behave({ usageEndpoint: false, until: new Promise(() => {}), tokenizes });
+    const client = new AbortController();
+    const { reply } = openCall(path.port, { carrier, signal: client.signal });
+    await expect.poll(() => engine.running).toBe(1);
+    client.abort();
+    await reply.catch(() => {});
+    await expect.poll(() => path.spool.depth().records).toBe(1);
+    const [record] = await pendingRecords(path.spool, 10);
+    expect(record).toMatchObject({ source, endReason: "client_gone", inputTokens, outputTokens: 0 });
+  });
+
   it("frees the place for the next one", async () => {
     path.target({ maxBatchSize: 1 });
     await hangUp(2);
