@@ -22,6 +22,8 @@ const adapterArgs = [
   ...["--max-lora-rank", String(engineTraits.vllm.maxLoraRank)],
 ];
 const generations: ReadonlySet<string> = new Set(["text-generation", "image-text-to-text"]);
+/** A model that generates otherwise serves no vectors and scores. */
+const pooled: ReadonlySet<string> = new Set(["embeddings", "reranker"]);
 const rope = "--rope-scaling=";
 const aloneShare = 0.9;
 /** Share of its part of a shared GPU. */
@@ -64,6 +66,7 @@ function argvOf(spec: InstanceSpec__Output, place: EnginePlace, model: ModelFact
     ...commonArgs(spec, place, { model: [], gpus: "--tensor-parallel-size", batch: "--max-num-seqs" }),
     ...(isSized ? [] : ["--gpu-memory-utilization", memoryShareOf(spec)]),
     ...(own("max-model-len") || spec.contextLength === 0 ? [] : ["--max-model-len", String(spec.contextLength)]),
+    ...(pooled.has(spec.task) ? ["--runner", "pooling"] : []),
     ...prefixCaching(spec, version),
     "--enable-prompt-tokens-details",
     ...(spec.extraArgs.includes(noAdapters) ? [] : adapterArgs),

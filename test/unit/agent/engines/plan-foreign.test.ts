@@ -39,6 +39,11 @@ describe("vLLM", () => {
     expect(command({ engine: "vllm", ...twoGpus }, facts)).toBe(start + more);
   });
 
+  it("pools vectors and scores instead of generating where the task says so", () => {
+    expect(command({ engine: "vllm", ...twoGpus, task: "embeddings" })).toContain(" --runner pooling");
+    expect(command({ engine: "vllm", ...twoGpus })).not.toContain("--runner");
+  });
+
   it("has its weights read-only, space to compile, shared memory for its workers, and no token", () => {
     const plan = planned({ engine: "vllm", ...twoGpus });
     expect(plan.mounts).toEqual([{ source: folder, target: "/models/c0ffee", readOnly: true }]);
