@@ -20,9 +20,24 @@ export type ApiFormat = "responses" | "messages";
 
 export const formatPaths = { responses: "/v1/responses", messages: "/v1/messages" } as const;
 
-/** What a server that Stoker does not start speaks: OpenAI's API, or only the Messages API, with its own headers. */
-export const serverApis = ["openai", "anthropic"] as const;
+/**
+ * What a server that Stoker does not start speaks: OpenAI's API, or only the Messages API, with its own headers: version 2023-06-01,
+ * or 2026-10-21, which has no sampling parameters.
+ */
+export const serverApis = ["openai", "anthropic", "anthropic-2026-10-21"] as const;
 export type ServerApi = (typeof serverApis)[number];
+export type MessagesApi = Exclude<ServerApi, "openai">;
+
+const messagesVersions: Readonly<Record<MessagesApi, string>> = {
+  anthropic: "2023-06-01",
+  "anthropic-2026-10-21": "2026-10-21",
+};
+
+export const isMessagesApi = (api: string | undefined): api is MessagesApi =>
+  api !== undefined && Object.hasOwn(messagesVersions, api);
+
+/** Value of the header `anthropic-version`. */
+export const messagesVersionOf = (api: MessagesApi): string => messagesVersions[api];
 
 const isSkill = (name: string): name is FormatSkill => (formatSkills as readonly string[]).includes(name);
 

@@ -1,7 +1,7 @@
 // A secret that one process sends to another as `Authorization: Bearer`. Logs and JSON never show it.
 import { timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
-import type { ServerApi } from "./api-formats.ts";
+import { isMessagesApi, messagesVersionOf, type ServerApi } from "./api-formats.ts";
 
 export class BearerSecret {
   readonly #header: string;
@@ -61,6 +61,7 @@ export interface EngineAddress {
 
 /** Headers of every request to it. */
 export const authorizationFor = ({ secret, api }: Pick<EngineAddress, "secret" | "api">): Record<string, string> => {
-  if (api === "anthropic") return { "anthropic-version": "2023-06-01", ...(secret ? { "x-api-key": secret.key } : {}) };
+  if (isMessagesApi(api))
+    return { "anthropic-version": messagesVersionOf(api), ...(secret ? { "x-api-key": secret.key } : {}) };
   return secret ? { authorization: secret.header } : {};
 };

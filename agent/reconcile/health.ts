@@ -2,7 +2,7 @@
 // checks that it generates tokens.
 
 import { connect } from "node:net";
-import { type FormatSkill, formatPaths } from "../../proto/api-formats.ts";
+import { type FormatSkill, formatPaths, isMessagesApi } from "../../proto/api-formats.ts";
 import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import { boundedText } from "../../proto/bounded-text.ts";
 import { isAtLeast, readVersion } from "../../proto/engine-version.ts";
@@ -128,7 +128,7 @@ async function askHealth(target: ProbeTarget, signal: AbortSignal): Promise<Heal
 
 async function askModels(target: ProbeTarget, contextLength: number, signal: AbortSignal): Promise<Health> {
   const base = target.isExternal ? target.origin.replace(/\/v1$/, "") : target.origin;
-  if (target.api === "anthropic") return await askAnthropic(target, base, signal);
+  if (isMessagesApi(target.api)) return await askAnthropic(target, base, signal);
   const { status, body } = await get(target, `${base}/v1/models`, signal);
   if (status !== 200) return { kind: "bad", why: `/v1/models answered ${status}` };
   const { data } = asObject(body);

@@ -1,5 +1,5 @@
 // POST /v1/deploy: the model's provider decides how it is deployed.
-import type { ServerApi } from "../../proto/api-formats.ts";
+import { isMessagesApi, type ServerApi } from "../../proto/api-formats.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
@@ -214,15 +214,15 @@ export async function createExternal(
   request: ExternalRequest,
 ): Promise<Deployment> {
   const url = parse(request.url);
-  if (request.api === "anthropic" && (request.task ?? "text-generation") !== "text-generation")
-    throw deploymentRefused("format anthropic serves only the task text-generation.", { param: "task" });
+  if (isMessagesApi(request.api) && (request.task ?? "text-generation") !== "text-generation")
+    throw deploymentRefused("This format serves only the task text-generation.", { param: "task" });
   if (request.host !== undefined && !(await deps.hasHost(request.host))) throw hostNotFound(request.host);
   const weights = {
     repo: "",
     revision: "",
     ...(request.servedName === undefined ? {} : { servedName: request.servedName }),
     ...(request.host === undefined ? {} : { host: request.host }),
-    ...(request.api === "anthropic" ? { api: request.api } : {}),
+    ...(isMessagesApi(request.api) ? { api: request.api } : {}),
   };
   const next: NewDeployment = {
     id: randomId<"deployment">(16),

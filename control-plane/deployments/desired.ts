@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import type { MessagesApi } from "../../proto/api-formats.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostRecord } from "../fleet/host.ts";
 import type { NodeWeights } from "../fleet/store.ts";
@@ -30,7 +31,7 @@ export interface DesiredInstance extends Resources {
   readonly image: string;
   readonly externalUrl: string;
   /** Empty: openai. */
-  readonly externalApi: "" | "anthropic";
+  readonly externalApi: "" | MessagesApi;
   readonly sharesPrefixCache: boolean;
   /** Set for a rented container. `firstStart` is never logged. */
   readonly rental: (ContainerParts & { readonly firstStart: string }) | undefined;

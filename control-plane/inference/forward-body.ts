@@ -97,8 +97,9 @@ export function nativeBody({ format, fields }: NativeRequest, completion: Comple
 /** Body for a server that speaks only the Messages API. Throws FieldUnsupported. */
 export function anthropicBody(completion: Completion, admission: Admission): Buffer {
   if (completion.kind !== "chat") throw new FieldUnsupported("prompt", "Use POST /v1/chat/completions.");
+  const { model } = admission;
   const maxTokens = maxTokensFor(completion, admission) ?? admission.maxTokens;
-  return messageBody(completion.fields, admission.model.servedName, maxTokens);
+  return messageBody(completion.fields, model.servedName, maxTokens, model.api !== "anthropic-2026-10-21");
 }
 
 /** Inserts the members of `prefix` before those of the body, a JSON object with at least one member. */

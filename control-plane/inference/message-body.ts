@@ -24,8 +24,11 @@ const inexpressible: Readonly<Record<string, unknown>> = {
   ignore_eos: false,
 };
 
-/** `fields`: of a chat request. `maxTokens`: required by the API. */
-export function messageBody(fields: Fields, model: string, maxTokens: number): Buffer {
+/**
+ * `fields`: of a chat request. `maxTokens`: required by the API. `hasSampling` false: the API refuses temperature, top_p and top_k
+ * at any value, and most clients send one.
+ */
+export function messageBody(fields: Fields, model: string, maxTokens: number, hasSampling = true): Buffer {
   for (const [field, neutral] of Object.entries(inexpressible))
     if (fields[field] != null && fields[field] !== neutral) throw new FieldUnsupported(field);
   if (listOf(fields["stop_token_ids"]).length > 0) throw new FieldUnsupported("stop_token_ids");
@@ -40,7 +43,7 @@ export function messageBody(fields: Fields, model: string, maxTokens: number): B
     ...(fields["stream"] === true ? { stream: true } : {}),
     ...stopOf(fields["stop"]),
     ...(thinking ? { thinking } : {}),
-    ...(thinking?.["type"] === "enabled" ? {} : samplingOf(fields)),
+    ...(thinking?.["type"] === "enabled" || !hasSampling ? {} : samplingOf(fields)),
     ...toolsOf(fields),
     ...formatOf(fields["response_format"] as Fields | null | undefined),
     ...userOf(fields["user"]),

@@ -2,7 +2,7 @@
 // byte of data.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { type FormatSkill, formatPaths } from "../../proto/api-formats.ts";
+import { type FormatSkill, formatPaths, isMessagesApi } from "../../proto/api-formats.ts";
 import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
 import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
@@ -339,7 +339,7 @@ const noSkills: ReadonlySet<FormatSkill> = new Set();
 function bodyFor(completion: Completion, admission: Admission, skills: ReadonlySet<FormatSkill> | undefined): SentBody {
   const { model } = admission;
   if (completion.task) return { path: completion.task.enginePath, ...completion.task.body(model.servedName) };
-  if (model.api === "anthropic") return { path: formatPaths.messages, ...jsonOf(anthropicBody(completion, admission)) };
+  if (isMessagesApi(model.api)) return { path: formatPaths.messages, ...jsonOf(anthropicBody(completion, admission)) };
   const path = completion.kind === "chat" ? "/v1/chat/completions" : "/v1/completions";
   return { path, ...jsonOf(forwardBody(completion, admission, skills)) };
 }

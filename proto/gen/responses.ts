@@ -4566,7 +4566,7 @@ export interface Responses {
       deploy_id: string;
       model_name: string;
       url: string;
-      format: "openai" | "anthropic";
+      format: "openai" | "anthropic" | "anthropic-2026-10-21";
       status: string;
       costs: {
         input: number;
@@ -4627,7 +4627,7 @@ export interface Responses {
     deploy_id: string;
     model_name: string;
     url: string;
-    format: "openai" | "anthropic";
+    format: "openai" | "anthropic" | "anthropic-2026-10-21";
     status: string;
     costs: {
       input: number;

@@ -100,7 +100,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     )
     .option(
       "--external-format <name=format>",
-      "what an external server speaks: openai (default) or anthropic (repeatable)",
+      "what an external server speaks: openai (default), anthropic or anthropic-2026-10-21 (repeatable)",
       format,
       {},
     )
@@ -204,7 +204,8 @@ function keyFile(text: string, before: Readonly<Record<string, string>>): Readon
 function format(text: string, before: Readonly<Record<string, ServerApi>>): Readonly<Record<string, ServerApi>> {
   const cut = text.lastIndexOf("=");
   const named = serverApis.find((api) => api === text.slice(cut + 1));
-  if (cut < 1 || !named) throw new InvalidArgumentError("Must be NAME=openai or NAME=anthropic.");
+  if (cut < 1 || !named)
+    throw new InvalidArgumentError(`Must be NAME=FORMAT, where FORMAT is ${serverApis.join(", ")}.`);
   return { ...before, [text.slice(0, cut)]: named };
 }
 

@@ -60,7 +60,11 @@ export async function startAnthropicServer(model: string, key: string): Promise<
       return refuse(response, failure.status, failure.type, "as scripted");
     }
     const asks = JSON.parse(body) as Fields;
-    const fault = faultOf(asks, model);
+    const sampled = ["temperature", "top_p", "top_k"].find((field) => asks[field] !== undefined);
+    const fault =
+      version === "2026-10-21" && sampled !== undefined
+        ? `${sampled}: Extra inputs are not permitted`
+        : faultOf(asks, model);
     if (fault !== undefined) return refuse(response, 400, "invalid_request_error", fault);
     asked.push(asks);
     heads.push([bearer === undefined ? "x-api-key" : "authorization", String(version)]);

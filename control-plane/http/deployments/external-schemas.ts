@@ -91,7 +91,8 @@ export const ExternalServer = Type.Object({
       type: "string",
       enum: [...serverApis],
       default: "openai",
-      description: "anthropic: it is called at /v1/messages, with x-api-key. Set once: not changed by PUT",
+      description:
+        "anthropic: it is called at /v1/messages, with x-api-key; anthropic-2026-10-21: the same without sampling parameters. Set once: not changed by PUT",
     }),
   ),
   url: Type.String({ minLength: 1, maxLength: 2048, description: "Address for the host's agent" }),

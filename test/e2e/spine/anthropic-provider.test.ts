@@ -98,6 +98,18 @@ describe("the stand-in", () => {
 });
 
 describe("a provider of Anthropic's format", () => {
+  it("is asked by the newer version without sampling parameters where its format says so", async () => {
+    const name = "provider/newer";
+    const newer = { url: `${upstream.origin}/v1`, format: "anthropic-2026-10-21", served_name: served, api_key: key };
+    await serve(name, newer);
+    const asked = { messages: [user("hi")], temperature: 0.2, top_p: 0.9 };
+    const { status, body } = await stack.call("POST", "/v1/chat/completions", { model: name, ...asked });
+    expect(status, JSON.stringify(body)).toBe(200);
+    expect(upstream.heads).toEqual([["x-api-key", "2026-10-21"]]);
+    expect(upstream.asked[0]).not.toHaveProperty("temperature");
+    expect(upstream.asked[0]).not.toHaveProperty("top_p");
+  });
+
   it("answers a chat with the provider's tokens and its price", async () => {
     const { status, body } = await chat({
       messages: [{ role: "system", content: "Be brief." }, user("hi")],
