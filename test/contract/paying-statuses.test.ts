@@ -99,6 +99,8 @@ const rows: readonly StatusRow[] = [
     holds: { url: expect.stringMatching(/\/console\/billing$/) },
   },
   { call: "GET /payment/billing-portal?return_url=javascript:alert(1)", status: 422 },
+  // As UTF-8 in percent escapes a permitted length would exceed the limit of headers.
+  { call: "GET /payment/billing-portal?return_url=https://elsewhere.example/%F0%B6%8D%B1", status: 422 },
   { call: "GET /payment/billing-portal", status: 401, key: null },
   { ...withStripe, call: "GET /payment/billing-portal", status: 503, holds: { code: "payment_provider_away" } },
 

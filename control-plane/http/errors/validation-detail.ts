@@ -190,7 +190,7 @@ const wordsByPattern: Readonly<Record<string, string>> = {
   "^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$": "be letters and digits, with single hyphens between them, such as ada-lovelace",
   "^[ -~]+$": "be printable ASCII characters, such as order-4711",
   "^[!-~]+$": "be printable ASCII characters without spaces",
-  "^https?://": "be an address that begins with http:// or https://, such as https://example.com/back",
+  "^https?://[!-~]+$": "be an address that begins with http:// or https://, in ASCII, such as https://example.com/back",
   "^(https?://[^\\s\\u0000]+)?$":
     "be an address that begins with http:// or https:// and holds no spaces, such as https://example.com, or nothing",
   "^[a-zA-Z0-9_-]{1,64}$": "be 1 to 64 letters, digits, hyphens or underscores",

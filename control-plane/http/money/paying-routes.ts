@@ -151,7 +151,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, publicUrl }: MoneyFeatur
   own.get("/payment/billing-portal", {
     role: "admin",
     summary: "Get the page where card and address are changed",
-    query: Type.Object({ return_url: Type.Optional(Type.String({ maxLength: 2048, pattern: "^https?://" })) }),
+    query: Type.Object({ return_url: Type.Optional(Type.String({ maxLength: 2048, pattern: "^https?://[!-~]+$" })) }),
     answer: PortalUrl,
     refusals: [404],
     holdsSecrets: true,
