@@ -1,6 +1,6 @@
 // Routing table in memory: a projection of PostgreSQL that every replica updates from changes. Loaded before the first
 // request; while the database is unavailable the last known routes stay.
-import type { ApiFormat, FormatSkill } from "../../proto/api-formats.ts";
+import { type ApiFormat, type FormatSkill, formatPaths } from "../../proto/api-formats.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { Route, Routes } from "./routes.ts";
@@ -29,7 +29,9 @@ export function createRoutingTable(deps: {
   readonly passedFormats?: readonly ApiFormat[] | undefined;
 }): RoutingTable {
   const { passedFormats } = deps;
-  const isPassed = (skill: FormatSkill) => passedFormats?.some((format) => skill.startsWith(format)) ?? true;
+  const stopped = Object.keys(formatPaths).filter((format) => passedFormats?.some((one) => one === format) === false);
+  // Skills of chats are in no other format.
+  const isPassed = (skill: FormatSkill) => !stopped.some((format) => skill.startsWith(format));
   const known = new Map<InstanceId, OwnRoute>();
   const refused = new Map<InstanceId, HostId>();
   const listeners: ((host: HostId) => void)[] = [];

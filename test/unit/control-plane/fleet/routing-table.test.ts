@@ -54,12 +54,14 @@ describe("the routing table", () => {
   });
 
   it.each([
-    [undefined, ["responses", "messages", "messages_tools"]],
-    [["messages"] as const, ["messages", "messages_tools"]],
-    [[], []],
+    [undefined, ["responses", "messages", "messages_tools", "structured_outputs"]],
+    [["messages"] as const, ["messages", "messages_tools", "structured_outputs"]],
+    [[], ["structured_outputs"]],
   ])("passes requests on in the formats %j of those that an instance speaks", async (passed, formats) => {
     const { at, table } = start(passed);
-    at.rows = [row("a", "h", { formats: new Set(["responses", "messages", "messages_tools"] as const) })];
+    at.rows = [
+      row("a", "h", { formats: new Set(["responses", "messages", "messages_tools", "structured_outputs"] as const) }),
+    ];
     await table.refresh();
     await table.refresh();
     expect(table.formats("a" as InstanceId)).toEqual(formats);
