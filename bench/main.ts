@@ -4,15 +4,25 @@ import { benchFleet } from "./fleet.ts";
 import { benchGateway } from "./gateway.ts";
 import { benchHostile } from "./hostile.ts";
 import { benchMoney } from "./money.ts";
+import { benchRouting } from "./routing.ts";
 import { benchRuntime } from "./runtime.ts";
+import { benchSimulate } from "./simulate.ts";
 
-const scenarios: Record<string, (options: { rounds: number; only: string | undefined }) => Promise<void>> = {
+interface Options {
+  rounds: number;
+  only: string | undefined;
+  rest: readonly string[];
+}
+
+const scenarios: Record<string, (options: Options) => Promise<void>> = {
   agent: benchAgent,
   fleet: benchFleet,
   gateway: benchGateway,
   hostile: benchHostile,
   money: benchMoney,
+  routing: benchRouting,
   runtime: benchRuntime,
+  simulate: benchSimulate,
 };
 
 const [name, ...rest] = process.argv.slice(2);
@@ -25,4 +35,5 @@ const at = rest.indexOf("--rounds");
 await scenario({
   rounds: at >= 0 ? Number(rest[at + 1]) : 6,
   only: rest.includes("--only") ? rest[rest.indexOf("--only") + 1] : undefined,
+  rest,
 });

@@ -36,6 +36,7 @@ import { addNode } from "./commands/node.ts";
 import { addNodeEnrolment } from "./commands/node-enrolment.ts";
 import { addNodeOperations } from "./commands/node-operations.ts";
 import { addNodeWeights } from "./commands/node-weights.ts";
+import { addSimulate } from "./commands/simulate.ts";
 import { addToken } from "./commands/token.ts";
 import { addTop } from "./commands/top.ts";
 import { addUp } from "./commands/up.ts";
@@ -72,6 +73,7 @@ function pointToHelp(command: AnyCommand): void {
 
 /** Groups in the order of the help text. */
 const groups: readonly ((program: Command) => void)[] = [
+  addSimulate,
   addUp,
   addDeploy,
   addContainer,

@@ -44,6 +44,7 @@ import { drain, listenOn } from "./http/core/listen.ts";
 import { createReadiness } from "./http/core/readiness.ts";
 import { createColdStarts } from "./inference/cold-start.ts";
 import { createRequestMemory } from "./inference/request-memory.ts";
+import { Router } from "./inference/route.ts";
 import { limitOutageLines } from "./outage-log.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
 import { createSignals, topicOf } from "./signals/create-signals.ts";
@@ -380,6 +381,7 @@ async function createPublicEdge(all: Parts) {
       models: directory,
       rates: quotas.rates,
       routes: fleet.routing,
+      router: new Router(),
       ...money.spine,
       coldStarts: createColdStarts({
         routes: fleet.routing,

@@ -14,8 +14,12 @@ export interface Route {
   readonly adapters?: ReadonlySet<AdapterId>;
   /** Formats besides chat that its engine speaks; undefined: none. */
   readonly formats?: ReadonlySet<FormatSkill>;
-  /** Requests of this replica on it; changed only by the relay. */
+  /** Number of this object, never given twice in a process; those of a deployment are mostly neighbours. */
+  readonly slot: number;
+  /** Sequences of this replica on it; changed only by the router. */
   inFlight: number;
+  /** Prompt tokens that it is expected to evaluate for requests of this replica without a first byte; changed only by the router. */
+  queuedTokens: number;
 }
 
 /**

@@ -37,13 +37,16 @@ export function createRoutingTable(deps: {
   const listeners: ((host: HostId) => void)[] = [];
   let byDeployment = new Map<DeploymentId, OwnRoute[]>();
   let isLoaded = false;
+  let slots = 0;
 
   function project(row: RouteRow): OwnRoute {
     const before = known.get(row.instanceId);
     // A new registration: instances that refused the old one may respond now.
     if (before && before.nodeEpoch !== row.nodeEpoch) refused.delete(row.instanceId);
     const formats = new Set([...row.formats].filter(isPassed));
-    return before ? Object.assign(before, row, { formats }) : { ...row, formats, inFlight: 0 };
+    return before
+      ? Object.assign(before, row, { formats })
+      : { ...row, formats, slot: -1, inFlight: 0, queuedTokens: 0 };
   }
 
   return {
@@ -60,6 +63,7 @@ export function createRoutingTable(deps: {
         if (group) group.push(route);
         else next.set(row.deployId, [route]);
       }
+      for (const group of next.values()) for (const route of group) if (route.slot < 0) route.slot = slots++;
       const ids = new Set(rows.map((row) => row.instanceId));
       for (const [id, route] of known) {
         // Keep a route with requests: the same instance may become ready again.

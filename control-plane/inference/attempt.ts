@@ -61,6 +61,8 @@ export interface AttemptDeps {
   readonly limits: AttemptLimits;
   /** Bounds of the usage that the agent may report; anything else is ignored. */
   readonly terms: UsageTerms;
+  /** Called at the first byte of data, if there is one. */
+  readonly firstByte: () => void;
   readonly end: (end: AttemptEnd) => void;
 }
 
@@ -235,7 +237,9 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
 
   #sawFirstByte(now: number): void {
     const { trace } = this.#deps;
-    if (trace.firstByteAtMs === 0) trace.firstByteAtMs = now;
+    if (trace.firstByteAtMs !== 0) return;
+    trace.firstByteAtMs = now;
+    this.#deps.firstByte();
   }
 
   #end(end: AttemptEnd): void {

@@ -3,8 +3,8 @@ import type { AccountId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { type ModelAlias, modelsOf } from "../catalog/model-alias.ts";
 import type { ModelDirectory } from "../catalog/served-model.ts";
-import { hashText, mixed } from "./affinity.ts";
 import type { Completion } from "./completion.ts";
+import { hashSeed, hashText, mixed } from "./hash.ts";
 import { usablePart } from "./may-use.ts";
 
 /** The first is `completion` itself unless it names an alias, of which the caller gets the models that it may use. `random`: a number from 0 up to, not including, 1. */
@@ -34,7 +34,7 @@ function conversationUnit(
 ): number {
   const text = conversationOf(completion);
   if (text === undefined) return random();
-  return mixed(hashText(text, hashText(name, hashText(account, 0x811c9dc5)))) / 2 ** 32;
+  return mixed(hashText(text, hashText(name, hashText(account, hashSeed)))) / 2 ** 32;
 }
 
 /** Text of a conversation that its later turns repeat; undefined for a request of another kind. */

@@ -20,7 +20,6 @@ import type { DeliveredCounts } from "../billing/delivered.ts";
 import type { Route, Routes } from "../fleet/routes.ts";
 import type { ServiceError } from "../service-error.ts";
 import type { Admission } from "./admit.ts";
-import { affinityOf } from "./affinity.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import { Attempt, type AttemptEnd, type AttemptLimits } from "./attempt.ts";
 import type { Completion, NativeRequest, Trace } from "./completion.ts";
@@ -35,8 +34,9 @@ import {
   upstreamTimeout,
 } from "./errors.ts";
 import { anthropicBody, forwardBody, nativeBody } from "./forward-body.ts";
+import { scopeOf } from "./prompt-blocks.ts";
 import type { RefusedRequests } from "./refused-requests.ts";
-import { pickRoute } from "./route.ts";
+import type { Choice, RoutedPrompt, Router } from "./route.ts";
 import type { SpineMetrics } from "./spine-metrics.ts";
 import type { Outcome, TargetHealth } from "./target-health.ts";
 import type { TaskBody } from "./task.ts";
@@ -44,6 +44,7 @@ import type { Upstreams } from "./upstreams.ts";
 
 export interface RelayDeps {
   readonly routes: Routes;
+  readonly router: Router;
   readonly upstreams: Upstreams;
   readonly delivered: DeliveredCounts;
   readonly deadlines: Deadlines;
@@ -120,14 +121,15 @@ export async function relay(
   while (tried.length < maxAttempts) {
     if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, frames: 0, error: undefined };
     const ready = deps.routes.ready(model.deployId, model.adapter?.id);
-    const route = pickRoute(ready, tried, ready.length > 1 ? affinityOf(completion, account) : 0);
-    if (!route) {
+    const choice = deps.router.pick(ready, tried, promptOf(deps.router, ready.length, admission, completion, body));
+    if (!choice) {
       if (!isOtherKey(last) || keyWaits === maxKeyWaits) break;
       keyWaits += 1;
       await wait(keyWaitMs);
       tried.length = 0;
       continue;
     }
+    const { route } = choice;
     if (completion.failFast === true && route.inFlight + completion.n > route.maxBatchSize) {
       busySeconds ??= 1;
       break;
@@ -141,7 +143,7 @@ export async function relay(
     const sent = native
       ? { path: formatPaths[native.format], ...jsonOf(nativeBody(native, completion, admission)) }
       : body;
-    const end = await attempt(deps, route, admission, completion, sent, sink, trace);
+    const end = await attempt(deps, choice, admission, completion, sent, sink, trace);
     last = end.end;
     // Another version of the server since its host asked it.
     if (native && last.kind === "engine-error" && hasNoPath.has(last.status) && last.usage) {
@@ -154,6 +156,7 @@ export async function relay(
       case "answered":
         deps.routes.sawAnswer(route.hostId);
         refused.answered(model.deployId, account, body.bytes);
+        if (last.usage?.source === "engine") deps.router.learn(choice, last.usage.cachedInput);
         // The agent may never write its record: this count then bills what the client received.
         if (!last.usage && last.frames !== undefined) reportDelivered(deps, route, admission, trace, last.frames);
         return {
@@ -217,6 +220,21 @@ export async function relay(
   }
   const end = broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
   return hasBroken ? { ...end, elsewhere: "broken" } : end;
+}
+
+/** Describes the prompt to the router, whose blocks hold one at a time. */
+function promptOf(
+  { blocks }: Router,
+  readyCount: number,
+  { account, model, inputTokensEstimate }: Admission,
+  { kind, cacheKey, task, n }: Completion,
+  { bytes }: SentBody,
+): RoutedPrompt {
+  const scope = scopeOf(account, model.adapter?.id);
+  if (readyCount === 1 || task) blocks.clear();
+  else if (cacheKey) blocks.fillKey(cacheKey, scope);
+  else blocks.fill(bytes, kind === "chat" ? "messages" : "prompt", scope);
+  return { blocks, tokens: Math.max(1, inputTokensEstimate), sequences: n, scope };
 }
 
 /** While a host registers again, its new key is in the routes before the host has it. Nothing ran. */
@@ -359,13 +377,14 @@ interface Tried {
 
 function attempt(
   deps: RelayDeps,
-  route: Route,
+  choice: Choice,
   admission: Admission,
   completion: Completion,
   { path: enginePath, contentType, bytes }: SentBody,
   sink: AnswerSink,
   trace: Trace,
 ): Promise<Tried> {
+  const { route } = choice;
   return new Promise((resolve) => {
     const handler: Attempt = new Attempt({
       sink,
@@ -374,13 +393,14 @@ function attempt(
       deadlines: deps.deadlines,
       limits: deps.limits,
       terms: termsOf(admission, completion),
+      firstByte: () => deps.router.sawFirstByte(choice),
       end: (end) => {
-        route.inFlight -= completion.n;
+        deps.router.ended(choice);
         resolve({ end, hasForwardedData: handler.hasForwardedData });
       },
     });
     // The agent counts a request with `n` completions as n permits.
-    route.inFlight += completion.n;
+    deps.router.sent(choice);
     const path = `/i/${route.instanceId}${enginePath}`;
     const ticket = ticketFor(deps, route, admission, completion, trace);
     deps.upstreams.send(route, { path, ticket, body: bytes, contentType }, handler);

@@ -1,46 +1,175 @@
+// Chooses the instance of a request: the one that has the least to do before the request's first token, in tokens of prompt
+// (docs/adr/0015-route-by-expected-work.md).
 import type { Route } from "../fleet/routes.ts";
-import { hashText, mixed } from "./affinity.ts";
+import { hashText } from "./hash.ts";
+import { PrefixIndex } from "./prefix-index.ts";
+import { PromptBlocks } from "./prompt-blocks.ts";
 
-/** Maximum load above the least loaded instance, as a share of the batch, to prefer an instance for its cache. */
-const maxImbalance = 0.25;
+/** A running sequence delays a prompt as much as this many tokens of another prompt. */
+const tokensPerSequence = 256;
+/** The same for each sequence above the batch: the request waits until one of them ends. */
+const tokensPerWaiting = 1_024;
+/** The same for a new conversation. Its later turns follow it, so the load counts more than the prompt. */
+const tokensPerSequenceOfNew = 1_024;
+/** Of the prompt tokens that a new conversation shares with others: evaluated once more at an instance, they serve all of them. */
+const sharedWeight = 0.25;
+/** Instances within this many tokens of the best are equal. */
+const equalTokens = 32;
+/** A cache is judged only by predictions of at least this many tokens. */
+const minJudgedTokens = 512;
+/** Weight of the newest request in what is known of a cache. */
+const trustGain = 0.1;
+const maxTrusts = 4_096;
 
-/**
- * Returns the least loaded ready instance that was not tried yet; undefined if none is left. With an `affinity` other than 0,
- * returns the instance of that number, unless it is much fuller than the least loaded one or its batch is full (rendezvous
- * hashing: a new or removed instance moves only its own numbers).
- */
-export function pickRoute(ready: readonly Route[], tried: readonly Route[], affinity = 0): Route | undefined {
-  let least: Route | undefined;
-  let own: Route | undefined;
-  let ownWeight = -1;
-  for (const route of ready) {
-    if (isTried(route, tried)) continue;
-    if (!least || route.inFlight * least.maxBatchSize < least.inFlight * route.maxBatchSize) least = route;
-    if (affinity === 0) continue;
-    const weight = mixed(affinity ^ seedOf(route));
-    if (weight <= ownWeight) continue;
-    own = route;
-    ownWeight = weight;
+/** An instance for a request, and the work that it is expected to cause there. */
+export interface Choice {
+  readonly route: Route;
+  readonly sequences: number;
+  /** Prompt tokens to evaluate. */
+  readonly freshTokens: number;
+  /** Prompt tokens that the instance evaluated before, as far as known. */
+  readonly cachedTokens: number;
+  /** Whose predictions `learn` corrects. */
+  readonly judged: number;
+  /** Its prompt counts as waiting: sent and without a first byte. */
+  isWaiting: boolean;
+}
+
+export interface RoutedPrompt {
+  readonly blocks: PromptBlocks;
+  /** Estimated size of the whole prompt. */
+  readonly tokens: number;
+  /** Sequences. */
+  readonly sequences: number;
+  /** Of the blocks (`scopeOf`): caches are judged by account and adapter. */
+  readonly scope: number;
+}
+
+export class Router {
+  /** To describe the next prompt with: filled and read in one turn of the event loop. */
+  readonly blocks = new PromptBlocks();
+  readonly #random: () => number;
+  readonly #index: PrefixIndex;
+  /** By scope and deployment: share of the predicted cached tokens that engines reported. */
+  readonly #trusts = new Map<number, number>();
+  #slots = new Int32Array(64);
+  #shares = new Float64Array(64);
+  #scores = new Float64Array(64);
+  #equals = new Int32Array(64);
+
+  /** `random`: from 0 up to, not including, 1. */
+  constructor(random: () => number = Math.random, index: PrefixIndex = new PrefixIndex()) {
+    this.#random = random;
+    this.#index = index;
   }
-  if (!own || !least || own === least) return least;
-  const isFull = own.inFlight >= own.maxBatchSize;
-  const imbalance = own.inFlight / own.maxBatchSize - least.inFlight / least.maxBatchSize;
-  return isFull || imbalance > maxImbalance ? least : own;
+
+  /**
+   * Returns the best ready instance that was not tried yet; undefined if none is left. Prefers any with free batch slots. Call
+   * `sent` when the request is sent there.
+   */
+  pick(ready: readonly Route[], tried: readonly Route[], prompt: RoutedPrompt): Choice | undefined {
+    const count = ready.length;
+    if (count === 0) return undefined;
+    if (count > this.#scores.length) this.#grow(count);
+    const { blocks, tokens, sequences, scope } = prompt;
+    const [slots, shares, scores] = [this.#slots, this.#shares, this.#scores];
+    let widest = 1;
+    for (let i = 0; i < count; i++) {
+      const route = ready[i] as Route;
+      slots[i] = route.slot;
+      if (route.maxBatchSize > widest) widest = route.maxBatchSize;
+    }
+    const isNew = this.#index.match(blocks, slots, count, shares);
+    const judged = hashText((ready[0] as Route).deployId, scope);
+    const trust = blocks.count === 0 ? 0 : (this.#trusts.get(judged) ?? 1);
+    const cachedWeight = isNew ? trust * sharedWeight : trust;
+    const perSequence = isNew ? tokensPerSequenceOfNew : tokensPerSequence;
+    let best = Number.POSITIVE_INFINITY;
+    let hasFree = false;
+    for (let i = 0; i < count; i++) {
+      const route = ready[i] as Route;
+      if (tried.length > 0 && isTried(route, tried)) {
+        scores[i] = Number.POSITIVE_INFINITY;
+        continue;
+      }
+      const excess = route.inFlight + sequences - route.maxBatchSize;
+      const isFree = excess <= 0;
+      let score =
+        tokens * (1 - cachedWeight * (shares[i] as number)) + route.queuedTokens + perSequence * route.inFlight;
+      // A larger batch is the only known measure of a faster instance.
+      if (route.maxBatchSize !== widest) score *= widest / route.maxBatchSize;
+      if (!isFree) score += excess * tokensPerWaiting;
+      if (isFree && !hasFree) {
+        hasFree = true;
+        best = score;
+        // Full ones are out from here on.
+        scores.fill(Number.POSITIVE_INFINITY, 0, i);
+      } else if (isFree !== hasFree) score = Number.POSITIVE_INFINITY;
+      else if (score < best) best = score;
+      scores[i] = score;
+    }
+    const at = this.#oneOfEqual(ready, best + equalTokens);
+    if (at < 0) return undefined;
+    const route = ready[at] as Route;
+    this.#index.note(blocks, route.slot, shares[at]);
+    const cachedTokens = tokens * (shares[at] as number);
+    return { route, sequences, freshTokens: tokens - trust * cachedTokens, cachedTokens, judged, isWaiting: false };
+  }
+
+  sent(choice: Choice): void {
+    choice.isWaiting = true;
+    choice.route.queuedTokens += choice.freshTokens;
+    choice.route.inFlight += choice.sequences;
+  }
+
+  /** The prompt was evaluated. */
+  sawFirstByte(choice: Choice): void {
+    if (!choice.isWaiting) return;
+    choice.isWaiting = false;
+    choice.route.queuedTokens -= choice.freshTokens;
+  }
+
+  ended(choice: Choice): void {
+    this.sawFirstByte(choice);
+    choice.route.inFlight -= choice.sequences;
+  }
+
+  /** `cached`: prompt tokens that the engine took from its cache, as it reports them. */
+  learn({ cachedTokens, judged }: Choice, cached: number): void {
+    if (cachedTokens < minJudgedTokens) return;
+    const before = this.#trusts.get(judged) ?? 1;
+    const trust = before + trustGain * (Math.min(1, cached / cachedTokens) - before);
+    if (this.#trusts.size >= maxTrusts && !this.#trusts.has(judged))
+      this.#trusts.delete(this.#trusts.keys().next().value as number);
+    this.#trusts.set(judged, trust);
+  }
+
+  /** Of the instances that score at most `limit`, the less busy one of two random ones; -1 if there is none. */
+  #oneOfEqual(ready: readonly Route[], limit: number): number {
+    if (limit === Number.POSITIVE_INFINITY) return -1;
+    const scores = this.#scores;
+    const equals = this.#equals;
+    let count = 0;
+    for (let i = 0; i < ready.length; i++) if ((scores[i] as number) <= limit) equals[count++] = i;
+    const first = equals[Math.floor(this.#random() * count)] as number;
+    if (count <= 1) return count === 0 ? -1 : first;
+    const second = equals[Math.floor(this.#random() * count)] as number;
+    const [one, other] = [ready[first] as Route, ready[second] as Route];
+    const [left, right] = [one.inFlight * other.maxBatchSize, other.inFlight * one.maxBatchSize];
+    return left <= right ? first : second;
+  }
+
+  #grow(count: number): void {
+    const size = 2 ** Math.ceil(Math.log2(count));
+    this.#slots = new Int32Array(size);
+    this.#shares = new Float64Array(size);
+    this.#scores = new Float64Array(size);
+    this.#equals = new Int32Array(size);
+  }
 }
 
 // Compares ids: a refresh of the table may have created a new object for the same instance.
 function isTried(route: Route, tried: readonly Route[]): boolean {
   for (const one of tried) if (one.instanceId === route.instanceId) return true;
   return false;
-}
-
-const seeds = new WeakMap<Route, number>();
-
-function seedOf(route: Route): number {
-  let seed = seeds.get(route);
-  if (seed === undefined) {
-    seed = hashText(route.instanceId, 0x811c9dc5);
-    seeds.set(route, seed);
-  }
-  return seed;
 }

@@ -26,6 +26,7 @@ import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { ByteBudget } from "../../control-plane/inference/byte-budget.ts";
 import { ResponseBuffer } from "../../control-plane/inference/response-buffer.ts";
+import { Router } from "../../control-plane/inference/route.ts";
 import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
@@ -248,7 +249,9 @@ export class FakeRoutes implements Routes {
       origin,
       ticketKey,
       maxBatchSize: 8,
+      slot: serial,
       inFlight: 0,
+      queuedTokens: 0,
       ...change,
     };
     this.routes.push(route);
@@ -284,6 +287,8 @@ export function fakePorts() {
     spine: {
       models,
       routes,
+      // Of equal instances the first.
+      router: new Router(() => 0),
       rates,
       budgets,
       discounts: { find: () => undefined },

@@ -71,8 +71,8 @@ const text: Prepare = (body, _model, requested) => {
     promptBytes: Buffer.byteLength(prompt),
     messages: 1,
     usage: "merge",
-    // For affinity only; the engine's body is written from the fields.
-    bytes: Buffer.from(JSON.stringify({ prompt: prompt.slice(0, 1024) })),
+    // The engine's body is written from the fields.
+    bytes: Buffer.alloc(0),
     fields: Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)),
     isRebuilt: true,
     task: undefined,

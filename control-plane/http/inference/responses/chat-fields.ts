@@ -3,7 +3,7 @@ import type { Completion } from "../../../inference/completion.ts";
 import { checkFormat } from "../check-format.ts";
 import { definedFields } from "../defined-fields.ts";
 import { inputEmpty, inputMissing } from "./errors.ts";
-import { type ChatMessage, messagesOf, type OpenReasoning } from "./input-messages.ts";
+import { messagesOf, type OpenReasoning } from "./input-messages.ts";
 import { nativeResponse } from "./native-response.ts";
 import type { ResponseItem, ResponseRequest, TextFormat } from "./responses-schemas.ts";
 import { chatTools } from "./tools.ts";
@@ -55,7 +55,8 @@ export function chatCompletion(
     promptBytes: bodyBytes,
     messages: messages.length,
     usage: "extra",
-    bytes: headOf(messages),
+    // The engine's body is written from the fields.
+    bytes: Buffer.alloc(0),
     fields,
     isRebuilt: true,
     task: undefined,
@@ -63,11 +64,6 @@ export function chatCompletion(
     cacheKey: body.prompt_cache_key ?? undefined,
     native: () => nativeResponse(body, [...before, ...items]),
   };
-}
-
-/** For affinity only; the engine's body is written from the fields. */
-function headOf(messages: readonly ChatMessage[]): Buffer {
-  return Buffer.from(JSON.stringify({ messages: messages.slice(0, 2) }).slice(0, 1_024));
 }
 
 function formatOf(format: TextFormat | null | undefined): object | undefined {

@@ -1,111 +1,242 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { affinityOf } from "../../../../control-plane/inference/affinity.ts";
-import type { Completion } from "../../../../control-plane/inference/completion.ts";
-import { pickRoute } from "../../../../control-plane/inference/route.ts";
-import type { AccountId } from "../../../../proto/ids.ts";
+import type { Route } from "../../../../control-plane/fleet/routes.ts";
+import { PrefixIndex } from "../../../../control-plane/inference/prefix-index.ts";
+import { PromptBlocks, scopeOf } from "../../../../control-plane/inference/prompt-blocks.ts";
+import { type Choice, Router } from "../../../../control-plane/inference/route.ts";
+import { Random } from "../../../../simulator/random.ts";
 import { FakeRoutes } from "../../../fakes/ports.ts";
 
-const routesOf = (loads: readonly (readonly [number, number])[]) => {
+const routesOf = (loads: readonly (readonly [inFlight: number, maxBatchSize: number])[]) => {
   const routes = new FakeRoutes();
   for (const [inFlight, maxBatchSize] of loads) routes.add("http://127.0.0.1:1", { inFlight, maxBatchSize });
   return routes.routes;
 };
+const idle = (count: number) => routesOf(Array.from({ length: count }, () => [0, 64] as const));
+const anyLoads = fc.array(fc.tuple(fc.nat(64), fc.integer({ min: 1, max: 64 })), { minLength: 1, maxLength: 80 });
 
-it("the least loaded instance for its size is picked", () => {
-  const loads = fc.array(fc.tuple(fc.nat(50), fc.integer({ min: 1, max: 256 })), { minLength: 1, maxLength: 8 });
-  fc.assert(
-    fc.property(loads, (list) => {
-      const routes = routesOf(list);
-      const picked = pickRoute(routes, []);
-      const least = Math.min(...list.map(([inFlight, size]) => inFlight / size));
-      expect((picked?.inFlight as number) / (picked?.maxBatchSize as number)).toBeCloseTo(least);
-    }),
-  );
-});
+const [ada, bob] = [scopeOf("ada", undefined), scopeOf("bob", undefined)];
+const words = (count: number, word: string) => `${word} `.repeat(count);
+const system = { role: "system", content: words(2_000, "careful") };
+const bodyOf = (messages: readonly object[], rest: object = {}) =>
+  Buffer.from(JSON.stringify({ model: "m", messages, ...rest }));
+const conversation = (name: string, turns: number) => [
+  system,
+  ...Array.from({ length: turns }, (_, i) => ({ role: "user", content: `${name} ${i} ${words(200, name)}` })),
+];
 
-it("an instance is not picked twice, even when its object was made anew", () => {
-  const routes = routesOf([
-    [0, 8],
-    [5, 8],
-  ]);
-  const again = routesOf([[0, 8]]);
-  expect(pickRoute(routes, again)?.instanceId).toBe("instance-2");
-  expect(pickRoute(routes, routes)).toBeUndefined();
-  expect(pickRoute([], [])).toBeUndefined();
-});
+function pick(router: Router, routes: readonly Route[], body: Buffer, scope = ada): Choice {
+  router.blocks.fill(body, "messages", scope);
+  const prompt = { blocks: router.blocks, tokens: Math.ceil(body.length / 4), sequences: 1, scope };
+  return router.pick(routes, [], prompt) as Choice;
+}
+const prompt = (blocks = new PromptBlocks()) => ({ blocks, tokens: 100, sequences: 1, scope: ada });
 
-const chat = (messages: unknown, more: object = {}): Completion => {
-  const fields = { model: "m", messages, ...more };
-  const bytes = Buffer.from(JSON.stringify(fields));
-  const rest = {
-    model: "m",
-    stream: false,
-    n: 1,
-    maxTokens: 1,
-    messages: 1,
-    usage: "merge",
-    isRebuilt: false,
-    task: undefined,
-  } as const;
-  return { kind: "chat", ...rest, promptBytes: bytes.length, bytes, fields };
-};
-const [ada, bob] = ["ada" as AccountId, "bob" as AccountId];
-const system = { role: "system", content: "You are a careful assistant. ".repeat(30) };
-const turn = (content: string) => chat([system, { role: "user", content }]);
-
-describe("a prompt's beginning", () => {
-  it("is one for all that begin alike, and another for other accounts, prompts and keys", () => {
-    const own = affinityOf(turn("one"), ada);
-    expect(affinityOf(turn("two"), ada)).toBe(own);
-    expect(affinityOf(turn("one"), bob)).not.toBe(own);
-    expect(affinityOf(chat([{ ...system, content: system.content.replace("careful", "rude") }]), ada)).not.toBe(own);
-    const keyed = affinityOf(chat([system], { prompt_cache_key: "k" }), ada);
-    expect(affinityOf(chat([{ role: "user", content: "hi" }], { prompt_cache_key: "k" }), ada)).toBe(keyed);
-    expect(affinityOf(chat([system], { prompt_cache_key: "k" }), bob)).not.toBe(keyed);
-  });
-
-  it("of a short prompt steers nothing", () => {
-    expect(affinityOf(chat([{ role: "user", content: "hi" }]), ada)).toBe(0);
-  });
-
-  it("goes to one instance while that is not much fuller than the least loaded, and never to a full one", () => {
+describe("a choice", () => {
+  it("is an untried instance with free batch slots while there is one", () => {
     fc.assert(
-      fc.property(
-        fc.integer({ min: 1, max: 2 ** 32 - 1 }),
-        fc.array(fc.tuple(fc.nat(64), fc.integer({ min: 1, max: 64 })), { minLength: 2, maxLength: 8 }),
-        (affinity, loads) => {
-          const picked = pickRoute(routesOf(loads), [], affinity);
-          const shares = loads.map(([inFlight, size]) => inFlight / size);
-          const share = (picked?.inFlight as number) / (picked?.maxBatchSize as number);
-          expect(share).toBeLessThanOrEqual(Math.min(...shares) + 0.25);
-          if (Math.min(...shares) < 1) expect(share).toBeLessThan(1);
-        },
-      ),
+      fc.property(anyLoads, fc.array(fc.nat(79)), fc.string(), fc.integer(), (loads, triedAt, text, seed) => {
+        const routes = routesOf(loads);
+        const tried = routes.filter((_, i) => triedAt.includes(i));
+        const router = new Router(new Random(seed).next, new PrefixIndex(2 ** 10));
+        const body = bodyOf([system, { role: "user", content: text }]);
+        for (let i = 0; i < 3; i++) pick(router, routes, body);
+        router.blocks.fill(body, "messages", ada);
+        const choice = router.pick(routes, tried, prompt(router.blocks));
+        const left = routes.filter((route) => !tried.includes(route));
+        expect(choice?.route).toBe(left.length === 0 ? undefined : left.find((route) => route === choice?.route));
+        expect(choice === undefined).toBe(left.length === 0);
+        if (left.some(({ inFlight, maxBatchSize }) => inFlight < maxBatchSize))
+          expect(choice?.route.inFlight).toBeLessThan(choice?.route.maxBatchSize as number);
+      }),
     );
   });
 
-  it("keeps its instance when another one comes or goes, and beginnings spread over all", () => {
-    const idle = Array.from({ length: 5 }, () => [0, 8] as const);
-    const [five, four] = [routesOf(idle), routesOf(idle.slice(0, 4))];
-    const counts = new Map<string, number>();
-    for (let affinity = 1; affinity <= 1000; affinity++) {
-      const number = Math.imul(affinity, 2654435761) >>> 0;
-      const of5 = pickRoute(five, [], number)?.instanceId as string;
-      const of4 = pickRoute(four, [], number)?.instanceId as string;
-      counts.set(of5, (counts.get(of5) ?? 0) + 1);
-      if (of5 !== five[4]?.instanceId) expect(of4).toBe(of5);
-    }
-    expect(counts.size).toBe(5);
-    for (const count of counts.values()) expect(count).toBeGreaterThan(120);
+  it("depends on nothing but the requests before and the random numbers", () => {
+    fc.assert(
+      fc.property(fc.integer(), fc.array(fc.nat(5), { maxLength: 30 }), (seed, names) => {
+        const run = () => {
+          const routes = idle(8);
+          const router = new Router(new Random(seed).next, new PrefixIndex(2 ** 10));
+          return names.map((name, i) => {
+            const choice = pick(router, routes, bodyOf(conversation(`agent-${name}`, 1 + (i % 4))));
+            router.sent(choice);
+            return choice.route.instanceId;
+          });
+        };
+        expect(run()).toEqual(run());
+      }),
+    );
   });
 
-  it("whose instance was tried goes to another one", () => {
+  it("is the least busy instance for its size without a known prompt", () => {
     const routes = routesOf([
-      [0, 8],
-      [0, 8],
+      [6, 8],
+      [8, 16],
+      [2, 8],
     ]);
-    const first = pickRoute(routes, [], 77);
-    expect(pickRoute(routes, first ? [first] : [], 77)).not.toBe(first);
+    expect(new Router().pick(routes, [], prompt())?.route).toBe(routes[2]);
+  });
+
+  it("does not repeat an instance whose object was created again", () => {
+    const routes = idle(2);
+    expect(new Router().pick(routes, idle(1), prompt())?.route.instanceId).toBe("instance-2");
+    expect(new Router().pick(routes, idle(2), prompt())).toBeUndefined();
+    expect(new Router().pick([], [], prompt())).toBeUndefined();
+  });
+
+  it("falls evenly on equal instances", () => {
+    const routes = idle(5);
+    const router = new Router(new Random(1).next);
+    const counts = new Map<Route, number>();
+    for (let i = 0; i < 1_000; i++) {
+      const route = router.pick(routes, [], prompt())?.route as Route;
+      counts.set(route, (counts.get(route) ?? 0) + 1);
+    }
+    for (const route of routes) expect(counts.get(route)).toBeGreaterThan(120);
+  });
+
+  it("avoids prompts that wait for evaluation, until their first byte", () => {
+    const routes = idle(2);
+    const router = new Router();
+    const long = router.pick(routes, [], { ...prompt(), tokens: 20_000 }) as Choice;
+    router.sent(long);
+    const other = routes.find((route) => route !== long.route) as Route;
+    for (let i = 0; i < 5; i++) router.sent(router.pick(routes, [], prompt()) as Choice);
+    expect(other.inFlight).toBe(5);
+    router.sawFirstByte(long);
+    expect(router.pick(routes, [], prompt())?.route).toBe(long.route);
+    router.ended(long);
+    expect(long.route).toMatchObject({ inFlight: 0, queuedTokens: 0 });
+  });
+});
+
+describe("conversations", () => {
+  it("stay where they are, and new ones spread although they share a system prompt", () => {
+    const routes = idle(8);
+    const router = new Router(new Random(7).next);
+    const homes = new Map<number, Route>();
+    for (let turn = 1; turn <= 6; turn++)
+      for (let agent = 0; agent < 32; agent++) {
+        const choice = pick(router, routes, bodyOf(conversation(`agent-${agent}`, turn), { stream: true }));
+        if (turn === 1) homes.set(agent, choice.route);
+        expect(choice.route).toBe(homes.get(agent));
+        if (turn === 1) router.sent(choice);
+        if (turn > 1) expect(choice.cachedTokens / (choice.cachedTokens + choice.freshTokens)).toBeGreaterThan(0.7);
+      }
+    for (const route of routes) expect(route.inFlight).toBeLessThanOrEqual(8);
+  });
+
+  it("move when their instance has more to do than they would evaluate again", () => {
+    const routes = idle(2);
+    const router = new Router();
+    const body = bodyOf(conversation("agent", 3));
+    const { route } = pick(router, routes, body);
+    expect(pick(router, routes, body).route).toBe(route);
+    route.queuedTokens += body.length;
+    expect(pick(router, routes, body).route).not.toBe(route);
+  });
+
+  it("of one account never steer those of another", () => {
+    const routes = idle(8);
+    const router = new Router(new Random(3).next);
+    const body = bodyOf(conversation("agent", 3));
+    pick(router, routes, body, ada);
+    expect(pick(router, routes, body, ada).cachedTokens).toBeGreaterThan(0);
+    expect(pick(router, routes, body, bob).cachedTokens).toBe(0);
+  });
+
+  it("that a key names go to one instance, whatever their prompts are", () => {
+    const routes = idle(8);
+    const router = new Router(new Random(3).next);
+    const keyed = (key: string, scope: number) => {
+      router.blocks.fillKey(key, scope);
+      return router.pick(routes, [], { blocks: router.blocks, tokens: 5_000, sequences: 1, scope }) as Choice;
+    };
+    const home = keyed("k", ada).route;
+    for (let i = 0; i < 8; i++) expect(keyed("k", ada).route).toBe(home);
+    expect(keyed("other", ada).cachedTokens).toBe(0);
+    expect(keyed("k", bob).cachedTokens).toBe(0);
+  });
+
+  it("follow only the load when the engine reports that it caches nothing, and only for that account", () => {
+    const routes = idle(2);
+    const router = new Router();
+    const body = bodyOf(conversation("agent", 3));
+    for (const scope of [ada, bob]) pick(router, routes, body, scope);
+    for (let i = 0; i < 60; i++) router.learn(pick(router, routes, body, ada), 0);
+    const choice = pick(router, routes, body, ada);
+    expect(choice.freshTokens).toBeGreaterThan(0.95 * Math.ceil(body.length / 4));
+    const other = pick(router, routes, body, bob);
+    expect(other.freshTokens).toBeLessThan(0.1 * Math.ceil(body.length / 4));
+  });
+});
+
+describe("the index", () => {
+  const filled = (text: string) => {
+    const blocks = new PromptBlocks();
+    blocks.fill(bodyOf([{ role: "user", content: text }]), "messages", ada);
+    return blocks;
+  };
+  const shareOf = (index: PrefixIndex, blocks: PromptBlocks, slot: number) => {
+    const shares = new Float64Array(1);
+    index.match(blocks, Int32Array.of(slot), 1, shares);
+    return shares[0];
+  };
+
+  it("uses the memory that it was given, whatever it is fed, and keeps what was used last", () => {
+    const index = new PrefixIndex(2 ** 8);
+    const { bytes } = index;
+    for (let i = 0; i < 2_000; i++) index.note(filled(`${i} ${words(300, `word-${i}`)}`), i % 200);
+    expect(index.bytes).toBe(bytes);
+    expect(bytes).toBe(2 ** 8 * 16);
+    expect(shareOf(index, filled(`1999 ${words(300, "word-1999")}`), 1999 % 200)).toBeGreaterThan(0.5);
+    expect(shareOf(index, filled(`0 ${words(300, "word-0")}`), 0)).toBe(0);
+  });
+
+  it("tells instances of different groups apart", () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.nat(1_000), { minLength: 2, maxLength: 20 }), ([noted, ...others]) => {
+        const index = new PrefixIndex(2 ** 10);
+        const blocks = filled(words(500, "text"));
+        index.note(blocks, noted as number);
+        const slots = Int32Array.from([noted as number, ...others].sort((a, b) => a - b));
+        const shares = new Float64Array(slots.length);
+        index.match(blocks, slots, slots.length, shares);
+        for (const [i, slot] of slots.entries()) expect((shares[i] as number) > 0).toBe(slot === noted);
+      }),
+    );
+  });
+});
+
+describe("the blocks of a prompt", () => {
+  const chain = (body: Buffer, scope = ada) => {
+    const blocks = new PromptBlocks();
+    blocks.fill(body, "messages", scope);
+    return Array.from({ length: blocks.count }, (_, i) => `${blocks.places[i]} ${blocks.tags[i]}`);
+  };
+
+  it("are equal up to the first difference, wherever the body is in memory", () => {
+    fc.assert(
+      fc.property(fc.nat(6_000), fc.nat(7), fc.string({ maxLength: 9 }), (at, shift, model) => {
+        const text = words(1_000, "common");
+        const changed = `${text.slice(0, at)}#${text.slice(at + 1)}`;
+        const [one, other] = [text, changed].map((content) => bodyOf([{ role: "user", content }]));
+        const start = (one as Buffer).indexOf('"messages"');
+        const padded = Buffer.concat([Buffer.alloc(shift, 32), other as Buffer]).subarray(shift);
+        const [left, right] = [chain(one as Buffer), chain(padded)];
+        const equal = left.findIndex((block, i) => block !== right[i]);
+        const position = (other as Buffer).indexOf("#") - start;
+        expect(equal < 0 ? left.length : equal).toBe(Math.min(left.length, Math.floor(position / 512)));
+        expect(chain(Buffer.from(JSON.stringify({ model, messages: [{ role: "user", content: text }] })))).toEqual(
+          left,
+        );
+      }),
+    );
+  });
+
+  it("are few, however long the prompt is", () => {
+    expect(chain(bodyOf([{ role: "user", content: "short" }]))).toHaveLength(0);
+    expect(chain(bodyOf([{ role: "user", content: words(4_000_000, "long") }])).length).toBeLessThan(192);
   });
 });

@@ -1,0 +1,36 @@
+import { resolve } from "node:path";
+import type { Command } from "../command.ts";
+import { runChild } from "../on-host.ts";
+
+/** Passes its options to simulator/main.ts, which checks them. */
+export function addSimulate(program: Command): void {
+  const command = program
+    .command("simulate")
+    .description("run router, gate and autoscaler in virtual time: on built-in scenarios, or on a trace")
+    .option("--scenario <text>", "only built-in scenarios whose name contains the text")
+    .option("--report <file>", "write the comparison of the scenarios as Markdown")
+    .option(
+      "--trace <file>",
+      "replay JSON lines: timestamp, input_length, output_length; account, conversation, hash_ids",
+    )
+    .option("--instances <n>", "instances of the fleet for a trace (8)")
+    .option("--profile <name|file>", "engine for a trace: 8b, 8b-fast, 8b-small-cache, 70b, or a JSON file (8b)")
+    .option("--gateways <n>", "control planes that receive the requests of a trace (1)")
+    .option("--scale <min:max>", "scale the fleet for a trace between these")
+    .option("--speed <x>", "play the trace x times as fast (1)")
+    .option("--policy <names...>", "stoker, least-loaded, prefix-hash (all)")
+    .option("--price <in:cached:out>", "USD per million tokens (0.2:0.05:0.6)")
+    .option("--gpu-price <usd>", "USD per GPU and hour (1.2)")
+    .option("--seed <n>", "random seed (1)")
+    .option("--json", "write outcomes as JSON lines");
+  command.action(() => {
+    const chosen = command.opts() as Readonly<Record<string, string | readonly string[] | true>>;
+    const args = command.options.flatMap((option) => {
+      const value = chosen[option.attributeName()];
+      if (value === undefined) return [];
+      if (value === true) return [option.long as string];
+      return [value].flat().map((one) => `${option.long}=${one}`);
+    });
+    return runChild(process.execPath, [resolve(import.meta.dirname, "../../simulator/main.ts"), ...args]);
+  });
+}

@@ -1,0 +1,146 @@
+// Which instances evaluated which blocks of prompts, as far as this replica sent them there. Entries are hints: they may be missing,
+// and an engine may have dropped what they name.
+import { mixed } from "./hash.ts";
+import type { PromptBlocks } from "./prompt-blocks.ts";
+
+/** Instances of one row: its bits. A deployment with more has several rows for a block. */
+export const groupSize = 64;
+/** Rows of a bucket; a new block replaces the one that was used longest ago. */
+const ways = 4;
+/** Words of a row: tag and branches, time of last use, bits of the instances. */
+const rowWords = 4;
+/** Bits of a tag; the others count how often a prompt went on differently after the block. */
+const tagMask = 0xffffff00;
+const maxBranches = 0xff;
+/**
+ * A block after which as many prompts differ belongs to several conversations. The next turn of a conversation counts once, and
+ * once more if the fields behind its messages filled a block.
+ */
+const sharedBranches = 3;
+/** Known blocks before the new ones that count as used with them. */
+const renewed = 8;
+const bucketWords = ways * rowWords;
+
+export class PrefixIndex {
+  readonly #rows: Uint32Array;
+  readonly #bucketMask: number;
+  #time = 0;
+  /** Number, by bit, of an instance in the list that is being matched. */
+  readonly #positions = new Int32Array(groupSize);
+  #longest = 0;
+  #isLongestShared = true;
+
+  /** `rowCount`: a power of two; 16 bytes each. Memory is used as rows are written. */
+  constructor(rowCount = 2 ** 18) {
+    this.#rows = new Uint32Array(rowCount * rowWords);
+    this.#bucketMask = rowCount / ways - 1;
+  }
+
+  get bytes(): number {
+    return this.#rows.byteLength;
+  }
+
+  /**
+   * Writes to `shares` the share of the prompt that each instance evaluated before. `slots`: numbers of the instances; neighbours
+   * with equal `slot >> 6` are read together. True: all that is known of the prompt is common to several conversations, so this
+   * one is new.
+   */
+  match(blocks: PromptBlocks, slots: Int32Array, count: number, shares: Float64Array): boolean {
+    shares.fill(0, 0, count);
+    this.#longest = 0;
+    this.#isLongestShared = true;
+    if (blocks.count === 0) return true;
+    for (let from = 0; from < count; ) {
+      const group = (slots[from] as number) >>> 6;
+      let low = 0;
+      let high = 0;
+      let to = from;
+      for (; to < count && (slots[to] as number) >>> 6 === group; to++) {
+        const bit = (slots[to] as number) & 63;
+        if (bit < 32) low |= 1 << bit;
+        else high |= 1 << (bit & 31);
+        this.#positions[bit] = to;
+      }
+      this.#matchGroup(blocks, group, low, high, shares);
+      from = to;
+    }
+    return this.#isLongestShared;
+  }
+
+  /** Records that the instance evaluates the prompt, of which it evaluated `known` before (a share that `match` wrote). */
+  note(blocks: PromptBlocks, slot: number, known = 0): void {
+    this.#time = (this.#time + 1) >>> 0;
+    const rows = this.#rows;
+    const group = slot >>> 6;
+    const bit = slot & 63;
+    const word = bit < 32 ? 2 : 3;
+    const mask = 1 << (bit & 31);
+    let before = -1;
+    for (let i = Math.max(0, blocks.indexOf(known) - renewed); i < blocks.count; i++) {
+      const tag = tagOf(blocks.tags[i] as number, group);
+      const bucket = this.#bucketOf(blocks.places[i] as number, group);
+      let row = this.#find(bucket, tag);
+      if (row < 0) {
+        if (before >= 0 && ((rows[before] as number) & maxBranches) < maxBranches)
+          rows[before] = (rows[before] as number) + 1;
+        before = -1;
+        row = this.#oldest(bucket);
+        rows[row] = tag;
+        rows[row + 2] = 0;
+        rows[row + 3] = 0;
+      } else before = row;
+      rows[row + 1] = this.#time;
+      rows[row + word] = (rows[row + word] as number) | mask;
+    }
+  }
+
+  // From the end of the prompt: the first row with an instance's bit is the longest part that it evaluated. Behind the first one
+  // found, blocks are skipped: the instances that evaluated less than the best need no exact figure.
+  #matchGroup(blocks: PromptBlocks, group: number, low: number, high: number, shares: Float64Array): void {
+    let lowLeft = low;
+    let highLeft = high;
+    let step = 1;
+    for (let i = blocks.count - 1; i >= 0; i -= step) {
+      const row = this.#find(this.#bucketOf(blocks.places[i] as number, group), tagOf(blocks.tags[i] as number, group));
+      if (row < 0) continue;
+      const share = blocks.shares[i] as number;
+      let bits = (this.#rows[row + 2] as number) & lowLeft;
+      const highBits = (this.#rows[row + 3] as number) & highLeft;
+      if ((bits | highBits) === 0) continue;
+      if (share >= this.#longest) {
+        const isShared = ((this.#rows[row] as number) & maxBranches) >= sharedBranches;
+        this.#isLongestShared = isShared || (share === this.#longest && this.#isLongestShared);
+        this.#longest = share;
+      }
+      step = 1 + (i >> 3);
+      lowLeft &= ~bits;
+      for (; bits !== 0; bits &= bits - 1) shares[this.#positions[31 - Math.clz32(bits & -bits)] as number] = share;
+      bits = highBits;
+      highLeft &= ~bits;
+      for (; bits !== 0; bits &= bits - 1) shares[this.#positions[63 - Math.clz32(bits & -bits)] as number] = share;
+      if (lowLeft === 0 && highLeft === 0) return;
+    }
+  }
+
+  #bucketOf(place: number, group: number): number {
+    return ((group === 0 ? place : mixed(place ^ Math.imul(group, 0x9e3779b1))) & this.#bucketMask) * bucketWords;
+  }
+
+  #find(bucket: number, tag: number): number {
+    const rows = this.#rows;
+    for (let row = bucket; row < bucket + bucketWords; row += rowWords)
+      if (((rows[row] as number) & tagMask) >>> 0 === tag) return row;
+    return -1;
+  }
+
+  #oldest(bucket: number): number {
+    const rows = this.#rows;
+    let oldest = bucket;
+    for (let row = bucket + rowWords; row < bucket + bucketWords; row += rowWords)
+      if ((rows[row + 1] as number) < (rows[oldest + 1] as number)) oldest = row;
+    return oldest;
+  }
+}
+
+// Of equal blocks of two groups, rows in one bucket must differ.
+const tagOf = (tag: number, group: number): number => ((tag ^ Math.imul(group, 0x85ebca6b)) & tagMask) >>> 0;

@@ -1,0 +1,90 @@
+// A prompt as a chain of blocks, each with a hash of everything up to its end. Two prompts with equal hashes of a block begin with
+// the same bytes, so an instance that evaluated one has that part of the other in its cache.
+import { hashSeed, hashText, mixed } from "./hash.ts";
+
+/** Smallest block. Later blocks have 1/16 of the bytes before them, so that a long prompt has few. */
+const minBlockBytes = 512;
+/** Covers prompts of 400 MiB. */
+const maxBlocks = 192;
+/** Part of the body that is searched for the prompt's key. */
+const headBytes = 65_536;
+/** Parts hashed of a block, at equal distances: together all of the smallest block. */
+const runs = 8;
+const runBytes = minBlockBytes / runs;
+
+/** Bytes of the block that begins at `offset` of the prompt. */
+export const blockBytesAt = (offset: number): number => Math.max(minBlockBytes, (offset >> 4) & ~3);
+
+/** Filled for one prompt at a time and reused: hashing a prompt allocates nothing that grows with it. */
+export class PromptBlocks {
+  /** Two independent hashes of the prompt up to the end of each block. */
+  readonly places = new Uint32Array(maxBlocks);
+  readonly tags = new Uint32Array(maxBlocks);
+  /** End of each block, as a share of the prompt. */
+  readonly shares = new Float64Array(maxBlocks);
+  count = 0;
+
+  clear(): void {
+    this.count = 0;
+  }
+
+  /** `seed`: differs for prompts that must not be compared, such as those of two accounts. */
+  fill(body: Buffer, promptKey: "messages" | "prompt", seed: number): void {
+    this.count = 0;
+    const at = Math.max(0, body.subarray(0, headBytes).indexOf(`"${promptKey}"`));
+    const length = body.length - at;
+    if (length < minBlockBytes) return;
+    const view = new DataView(body.buffer, body.byteOffset + at, length);
+    let place = seed;
+    let tag = mixed(seed);
+    let offset = 0;
+    for (let i = 0; i < maxBlocks; i++) {
+      const size = blockBytesAt(offset);
+      if (offset + size > length) break;
+      const between = (size / runs) & ~3;
+      for (let run = 0; run < runs; run++) {
+        const start = offset + run * between;
+        for (let word = start; word < start + runBytes; word += 8) {
+          place = Math.imul(place ^ view.getUint32(word, true), 0xcc9e2d51);
+          place = (place << 15) | (place >>> 17);
+          tag = Math.imul(tag ^ view.getUint32(word + 4, true), 0x1b873593);
+          tag = (tag << 13) | (tag >>> 19);
+        }
+      }
+      // Each lane read half of the words: both hashes must depend on all of them.
+      const both = mixed(place ^ Math.imul(tag, 0x9e3779b1));
+      place = mixed(place + both);
+      tag = mixed(tag ^ both);
+      offset += size;
+      this.add(place, tag, offset / length);
+    }
+  }
+
+  /** A key given by the client stands for the whole prompt. */
+  fillKey(key: string, seed: number): void {
+    this.count = 0;
+    const place = mixed(hashText(key, seed));
+    this.add(place, mixed(hashText(key, place)), 1);
+  }
+
+  /** Returns the block that ends at this share of the prompt; -1 if none does. */
+  indexOf(share: number): number {
+    let at = this.count - 1;
+    while (at >= 0 && (this.shares[at] as number) > share) at -= 1;
+    return at >= 0 && this.shares[at] === share ? at : -1;
+  }
+
+  /** The caller adds at most `places.length` blocks. */
+  add(place: number, tag: number, share: number): void {
+    this.places[this.count] = place;
+    this.tags[this.count] = tag;
+    this.shares[this.count] = share;
+    this.count += 1;
+  }
+}
+
+/** Prompts are compared only within a scope: an account, and the adapter if the request uses one. */
+export function scopeOf(account: string, adapter: string | undefined): number {
+  const own = hashText(account, hashSeed);
+  return adapter === undefined ? own : hashText(adapter, own);
+}

@@ -1,0 +1,398 @@
+// Gateways, instances and requests in virtual time. Router, gate and autoscaler are the product's own.
+import { Gate, type Waiter } from "../agent/ingress/gate.ts";
+import { type Sample, scaleTo, scaleWindows } from "../control-plane/deployments/autoscale.ts";
+import type { Route } from "../control-plane/fleet/routes.ts";
+import { hashSeed, hashText, mixed } from "../control-plane/inference/hash.ts";
+import { blockBytesAt, type PromptBlocks, scopeOf } from "../control-plane/inference/prompt-blocks.ts";
+import { type Choice, Router } from "../control-plane/inference/route.ts";
+import type { DeploymentId, HostId, InstanceId } from "../proto/ids.ts";
+import { leastLoaded, type Pick, prefixHash } from "./baselines.ts";
+import { Engine, type EngineRequest } from "./engine.ts";
+import type { EngineProfile } from "./profile.ts";
+import type { Random } from "./random.ts";
+import type { Segment } from "./segment-cache.ts";
+import type { Tally } from "./tally.ts";
+import type { Actor, Timeline } from "./timeline.ts";
+
+export const policies = ["stoker", "least-loaded", "prefix-hash"] as const;
+export type Policy = (typeof policies)[number];
+
+export interface FleetOptions {
+  readonly policy: Policy;
+  readonly gateways: number;
+  /** One entry for each instance. */
+  readonly instances: readonly EngineProfile[];
+  /** Undefined: the number of instances is fixed. */
+  readonly scale?: { readonly min: number; readonly max: number };
+}
+
+export interface Asked {
+  readonly account: string;
+  readonly segments: readonly Segment[];
+  readonly outputTokens: number;
+  readonly cacheKey?: string | undefined;
+  /** `isServed`: false if it was refused or its host was lost. */
+  readonly ended: (isServed: boolean, nowMs: number) => void;
+}
+
+/** As ingress.ts: the longest wait in a gate. */
+const maxWaitMs = 60_000;
+const maxAttempts = 3;
+const bytesPerToken = 4;
+const sampleMs = 5_000;
+/** Estimate of the output for the gate's fair queue. */
+const typicalOutput = 256;
+
+interface Instance {
+  readonly profile: EngineProfile;
+  readonly engine: Engine;
+  readonly gate: Gate;
+  readonly slot: number;
+  readonly sinceMs: number;
+  readonly requests: Set<Running>;
+}
+
+/** A gateway's own view: it counts what it sent itself. */
+interface Gateway {
+  readonly router: Router;
+  readonly pick: Pick;
+  readonly routes: Route[];
+}
+
+export class Fleet {
+  readonly timeline: Timeline;
+  readonly tally: Tally;
+  readonly #options: FleetOptions;
+  readonly #gateways: Gateway[] = [];
+  readonly #instances = new Map<number, Instance>();
+  readonly #random: Random;
+  #slots = 0;
+  #starting = 0;
+
+  constructor(options: FleetOptions, timeline: Timeline, random: Random, tally: Tally) {
+    this.#options = options;
+    this.timeline = timeline;
+    this.tally = tally;
+    this.#random = random;
+    for (let i = 0; i < options.gateways; i++) {
+      const router = new Router(random.next);
+      const pick: Pick =
+        options.policy === "stoker"
+          ? (ready, tried, prompt) => router.pick(ready, tried, prompt)
+          : options.policy === "least-loaded"
+            ? leastLoaded
+            : prefixHash;
+      this.#gateways.push({ router, pick, routes: [] });
+    }
+    for (const profile of options.instances) this.#start(profile);
+    if (options.scale) new Scaler(this, options.scale, options.instances[0] as EngineProfile);
+    new GateClock(this);
+  }
+
+  get size(): number {
+    return this.#instances.size;
+  }
+  get starting(): number {
+    return this.#starting;
+  }
+
+  /** Requests in gates and engines. */
+  get load(): number {
+    let load = 0;
+    for (const { gate } of this.#instances.values()) load += gate.inFlight + gate.waiting;
+    return load;
+  }
+
+  ask(asked: Asked): void {
+    const gateway = this.#gateways[Math.floor(this.#random.next() * this.#gateways.length)] as Gateway;
+    new Running(this, gateway, asked).send();
+  }
+
+  choose(gateway: Gateway, asked: Asked, promptTokens: number, tried: readonly Route[]): Choice | undefined {
+    const scope = scopeOf(asked.account, undefined);
+    const { blocks } = gateway.router;
+    blocks.clear();
+    const first = (asked.segments[0] as Segment).id;
+    if (this.#options.policy === "stoker") {
+      if (asked.cacheKey !== undefined) blocks.fillKey(asked.cacheKey, scope);
+      else fillBlocks(blocks, asked.segments, promptTokens, scope);
+    }
+    const beginning = mixed(scope ^ (asked.cacheKey === undefined ? first : hashText(asked.cacheKey, hashSeed)));
+    return gateway.pick(gateway.routes, tried, { blocks, tokens: promptTokens, sequences: 1, scope }, beginning);
+  }
+
+  instanceOf(route: Route): Instance | undefined {
+    return this.#instances.get(route.slot);
+  }
+
+  /** The host of one instance fails: running requests break, and gateways stop choosing it. */
+  lose(): void {
+    const slot = [...this.#instances.keys()][0];
+    if (slot !== undefined) this.#remove(slot);
+  }
+
+  add(profile: EngineProfile): void {
+    this.#starting += 1;
+    const id: number = this.timeline.add({
+      act: () => {
+        this.#starting -= 1;
+        this.#start(profile);
+      },
+    });
+    this.timeline.set(id, this.timeline.nowMs + profile.coldStartMs);
+  }
+
+  /** Removes the least busy instance once it is idle; others keep it from being chosen. */
+  shrink(): void {
+    for (const [slot, { gate }] of this.#instances) {
+      if (gate.inFlight + gate.waiting > 0) continue;
+      this.#remove(slot);
+      return;
+    }
+  }
+
+  expireWaiters(): void {
+    for (const { gate } of this.#instances.values()) if (gate.waiting > 0) gate.expire();
+  }
+
+  /** Accounts for the time of running instances. */
+  close(): void {
+    for (const slot of [...this.#instances.keys()]) this.#count(this.#instances.get(slot) as Instance);
+  }
+
+  #start(profile: EngineProfile): void {
+    const slot = this.#slots++;
+    const { timeline } = this;
+    this.#instances.set(slot, {
+      profile,
+      engine: new Engine(profile, timeline),
+      gate: new Gate({ permits: profile.maxBatchSize, clock: () => timeline.nowMs, maxWaitMs }),
+      slot,
+      sinceMs: timeline.nowMs,
+      requests: new Set(),
+    });
+    for (const { routes } of this.#gateways) routes.push(routeTo(slot, profile));
+  }
+
+  #remove(slot: number): void {
+    const instance = this.#instances.get(slot) as Instance;
+    this.#count(instance);
+    this.#instances.delete(slot);
+    for (const { routes } of this.#gateways) {
+      const at = routes.findIndex((route) => route.slot === slot);
+      routes.splice(at, 1);
+    }
+    instance.engine.stop();
+    for (const request of [...instance.requests]) request.lost(this.timeline.nowMs);
+  }
+
+  #count({ profile, sinceMs, engine }: Instance): void {
+    this.tally.gpuMs += profile.gpus * (this.timeline.nowMs - sinceMs);
+    this.tally.busyGpuMs += profile.gpus * engine.busyMs;
+  }
+}
+
+/** One request on its way: what relay.ts does, without bytes. */
+class Running implements Waiter, EngineRequest {
+  readonly permits = 1;
+  readonly promptTokens: number;
+  cachedTokens = 0;
+  turn?: Waiter["turn"];
+  readonly #fleet: Fleet;
+  readonly #gateway: Gateway;
+  readonly #asked: Asked;
+  readonly #sinceMs: number;
+  readonly #tried: Route[] = [];
+  #choice: Choice | undefined;
+  #firstMs = 0;
+  #isEntering = false;
+
+  constructor(fleet: Fleet, gateway: Gateway, asked: Asked) {
+    this.#fleet = fleet;
+    this.#gateway = gateway;
+    this.#asked = asked;
+    this.#sinceMs = fleet.timeline.nowMs;
+    let tokens = 0;
+    for (const segment of asked.segments) tokens += segment.tokens;
+    this.promptTokens = tokens;
+  }
+
+  get account(): string {
+    return this.#asked.account;
+  }
+  get segments(): readonly Segment[] {
+    return this.#asked.segments;
+  }
+  get outputTokens(): number {
+    return this.#asked.outputTokens;
+  }
+  get cost(): number {
+    return this.promptTokens + typicalOutput;
+  }
+
+  send(): void {
+    while (this.#tried.length < maxAttempts) {
+      const choice = this.#fleet.choose(this.#gateway, this.#asked, this.promptTokens, this.#tried);
+      const instance = choice && this.#fleet.instanceOf(choice.route);
+      if (!choice || !instance) break;
+      this.#tried.push(choice.route);
+      this.#choice = choice;
+      this.#gateway.router.sent(choice);
+      instance.requests.add(this);
+      this.#isEntering = true;
+      instance.gate.enter(this);
+      this.#isEntering = false;
+      if (this.#choice) return;
+    }
+    this.#fleet.tally.refused += 1;
+    this.#asked.ended(false, this.#fleet.timeline.nowMs);
+  }
+
+  admitted(): void {
+    this.#instance()?.engine.enter(this);
+  }
+
+  refused(): void {
+    this.#end();
+    // Refused at once: the loop in `send` tries another instance.
+    if (!this.#isEntering) this.send();
+  }
+
+  sawFirstToken(nowMs: number): void {
+    this.#firstMs = nowMs;
+    this.#gateway.router.sawFirstByte(this.#choice as Choice);
+  }
+
+  finished(nowMs: number): void {
+    const choice = this.#choice as Choice;
+    this.#instance()?.gate.release(this, this.promptTokens + this.outputTokens);
+    this.#end();
+    this.#gateway.router.learn(choice, this.cachedTokens);
+    const { account, outputTokens } = this.#asked;
+    this.#fleet.tally.served({
+      account,
+      ttftMs: this.#firstMs - this.#sinceMs,
+      tokenMs: outputTokens > 1 ? (nowMs - this.#firstMs) / (outputTokens - 1) : 0,
+      promptTokens: this.promptTokens,
+      cachedTokens: this.cachedTokens,
+      outputTokens,
+      endMs: nowMs,
+    });
+    this.#asked.ended(true, nowMs);
+  }
+
+  lost(nowMs: number): void {
+    this.#end();
+    if (this.#firstMs === 0) {
+      this.send();
+      return;
+    }
+    this.#fleet.tally.broken += 1;
+    this.#asked.ended(false, nowMs);
+  }
+
+  #instance(): Instance | undefined {
+    return this.#choice && this.#fleet.instanceOf(this.#choice.route);
+  }
+
+  #end(): void {
+    this.#instance()?.requests.delete(this);
+    if (this.#choice) this.#gateway.router.ended(this.#choice);
+    this.#choice = undefined;
+  }
+}
+
+/** Scales as controller and scaler do, from samples of all instances. */
+class Scaler implements Actor {
+  readonly #fleet: Fleet;
+  readonly #bounds: { readonly min: number; readonly max: number };
+  readonly #profile: EngineProfile;
+  readonly #id: number;
+  readonly #samples: Sample[] = [];
+  #target: number;
+
+  constructor(fleet: Fleet, bounds: { readonly min: number; readonly max: number }, profile: EngineProfile) {
+    this.#fleet = fleet;
+    this.#bounds = bounds;
+    this.#profile = profile;
+    this.#target = fleet.size;
+    this.#id = fleet.timeline.add(this);
+    fleet.timeline.set(this.#id, sampleMs);
+  }
+
+  act(nowMs: number): void {
+    const fleet = this.#fleet;
+    const samples = this.#samples;
+    samples.push({ atMs: nowMs, load: fleet.load, isStarting: fleet.starting > 0 });
+    if (samples.length > 4 * (scaleWindows.downMs / sampleMs)) samples.splice(0, samples.length / 2);
+    const { min, max } = this.#bounds;
+    const { maxBatchSize } = this.#profile;
+    this.#target = scaleTo({
+      min,
+      max,
+      target: this.#target,
+      maxBatchSize,
+      samples,
+      windows: scaleWindows,
+      idleForMs: 0,
+    });
+    for (let have = fleet.size + fleet.starting; have < this.#target; have++) fleet.add(this.#profile);
+    if (fleet.size > this.#target) fleet.shrink();
+    fleet.timeline.set(this.#id, nowMs + sampleMs);
+  }
+}
+
+/** Gates refuse waiters that waited too long only when they are asked to. */
+class GateClock implements Actor {
+  readonly #fleet: Fleet;
+  readonly #id: number;
+
+  constructor(fleet: Fleet) {
+    this.#fleet = fleet;
+    this.#id = fleet.timeline.add(this);
+    fleet.timeline.set(this.#id, 1_000);
+  }
+
+  act(nowMs: number): void {
+    this.#fleet.expireWaiters();
+    this.#fleet.timeline.set(this.#id, nowMs + 1_000);
+  }
+}
+
+const noKey = Buffer.alloc(0);
+
+const routeTo = (slot: number, { maxBatchSize }: EngineProfile): Route => ({
+  instanceId: `instance-${slot}` as InstanceId,
+  deployId: "deployment" as DeploymentId,
+  hostId: `host-${slot}` as HostId,
+  origin: "",
+  ticketKey: noKey,
+  maxBatchSize,
+  slot,
+  inFlight: 0,
+  queuedTokens: 0,
+});
+
+/** As PromptBlocks.fill does for a body of these segments. */
+function fillBlocks(blocks: PromptBlocks, segments: readonly Segment[], promptTokens: number, scope: number): void {
+  const length = promptTokens * bytesPerToken;
+  let place = scope;
+  let at = 0;
+  let segmentStart = 0;
+  for (let offset = 0; ; ) {
+    const end = offset + blockBytesAt(offset);
+    if (end > length || blocks.count === blocks.places.length) return;
+    for (;;) {
+      const segment = segments[at] as Segment;
+      const segmentEnd = segmentStart + segment.tokens * bytesPerToken;
+      place = mixed(place ^ Math.imul(segment.id, 0x9e3779b1));
+      if (segmentEnd >= end) break;
+      // Where the next segment begins within the block.
+      place = mixed(place + segmentEnd - offset);
+      segmentStart = segmentEnd;
+      at += 1;
+    }
+    blocks.add(place, mixed(place ^ 0x85ebca6b), end / length);
+    offset = end;
+  }
+}

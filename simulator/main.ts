@@ -1,0 +1,178 @@
+// Runs the scenarios, or a trace on a fleet, in virtual time. `stoker simulate --help` lists the options.
+import { createReadStream, readFileSync, writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { parseArgs } from "node:util";
+import { type Policy, policies } from "./fleet.ts";
+import { type EngineProfile, profiles } from "./profile.ts";
+import { judge, reportOf, tableOf } from "./report.ts";
+import { scenarios } from "./scenarios.ts";
+import { examplePrices, type Outcome, type Prices, type Scenario, simulate } from "./simulate.ts";
+import { readTraceLine, replay, TraceError, type TraceRequest } from "./trace.ts";
+
+class UsageError extends Error {}
+
+/** Time for the last requests of a trace to end. */
+const drainMs = 120_000;
+
+const options = {
+  scenario: { type: "string" },
+  report: { type: "string" },
+  seed: { type: "string", default: "1" },
+  trace: { type: "string" },
+  instances: { type: "string", default: "8" },
+  profile: { type: "string", default: "8b" },
+  gateways: { type: "string", default: "1" },
+  scale: { type: "string" },
+  speed: { type: "string", default: "1" },
+  policy: { type: "string", multiple: true },
+  price: { type: "string" },
+  "gpu-price": { type: "string" },
+  json: { type: "boolean" },
+} as const;
+
+try {
+  await run(process.argv.slice(2));
+} catch (error) {
+  const code = (error as NodeJS.ErrnoException).code;
+  const isOfUser = error instanceof UsageError || error instanceof TraceError || code?.startsWith("ERR_PARSE_ARGS");
+  if (!isOfUser && code !== "ENOENT") throw error;
+  process.stderr.write(`error: ${(error as Error).message}\n`);
+  process.exitCode = 2;
+}
+
+async function run(args: string[]): Promise<void> {
+  const { values } = parseArgs({ args, options });
+  const seed = integer("--seed", values.seed, 0, 2 ** 32 - 1);
+  const chosen = policiesOf(values.policy ?? policies);
+  const prices = pricesOf(values.price, values["gpu-price"]);
+  const print = (outcomes: readonly Outcome[]) => {
+    if (!values.json) process.stdout.write(`${tableOf(outcomes)}\n\n`);
+    else for (const { tally: _, ...figures } of outcomes) process.stdout.write(`${JSON.stringify(figures)}\n`);
+  };
+  const outcomesOf = (scenario: Scenario, of: readonly Policy[]) =>
+    of.map((policy) => simulate(scenario, policy, seed, prices));
+
+  if (values.trace !== undefined) {
+    const [min, max] = (values.scale ?? "").split(":");
+    const scenario = await traceScenario({
+      file: values.trace,
+      profile: profileOf(values.profile),
+      count: integer("--instances", values.instances, 1, 10_000),
+      gateways: integer("--gateways", values.gateways, 1, 100),
+      speed: positive("--speed", values.speed),
+      scale:
+        values.scale === undefined
+          ? undefined
+          : { min: integer("--scale", min, 1, 10_000), max: integer("--scale", max, 1, 10_000) },
+    });
+    print(outcomesOf(scenario, chosen));
+    return;
+  }
+  const wanted = scenarios.filter(({ name }) => values.scenario === undefined || name.includes(values.scenario));
+  if (wanted.length === 0) throw new UsageError(`No scenario contains "${values.scenario}".`);
+  const verdicts = [];
+  for (const scenario of wanted) {
+    const outcomes = outcomesOf(scenario, values.report === undefined ? chosen : policies);
+    if (!values.json) process.stdout.write(`${scenario.name}\n`);
+    print(outcomes);
+    if (values.report !== undefined) verdicts.push(judge(scenario, outcomes));
+  }
+  if (values.report !== undefined) writeFileSync(values.report, reportOf(verdicts));
+}
+
+async function traceScenario({
+  file,
+  profile,
+  count,
+  gateways,
+  speed,
+  scale,
+}: {
+  file: string;
+  profile: EngineProfile;
+  count: number;
+  gateways: number;
+  speed: number;
+  scale: { min: number; max: number } | undefined;
+}): Promise<Scenario> {
+  const requests: TraceRequest[] = [];
+  const conversations = new Map<string, number>();
+  const conversationId = (name: string): number => {
+    let id = conversations.get(name);
+    if (id === undefined) {
+      // Apart from the numbers of blocks.
+      id = -1 - conversations.size;
+      conversations.set(name, id);
+    }
+    return id;
+  };
+  let number = 0;
+  for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Number.POSITIVE_INFINITY })) {
+    number += 1;
+    if (line.trim() === "") continue;
+    const request = readTraceLine(line, number, conversationId);
+    requests.push({ ...request, atMs: request.atMs / speed });
+  }
+  if (requests.length === 0) throw new TraceError("The trace has no requests.");
+  requests.sort((one, other) => one.atMs - other.atMs);
+  const endMs = (requests.at(-1) as TraceRequest).atMs + drainMs;
+  return {
+    name: file,
+    kind: "mixed",
+    instances: Array(count).fill(profile),
+    gateways,
+    ...(scale ? { scale } : {}),
+    seconds: endMs / 1000,
+    start: (world) => replay(world, requests),
+  };
+}
+
+function profileOf(name: string): EngineProfile {
+  if (name in profiles) return profiles[name as keyof typeof profiles];
+  if (!name.endsWith(".json"))
+    throw new UsageError(`Unknown profile ${name}. Known: ${Object.keys(profiles).join(", ")}.`);
+  let fields: Record<string, unknown>;
+  try {
+    fields = JSON.parse(readFileSync(name, "utf8"));
+  } catch (error) {
+    throw new UsageError(`${name} is no JSON file: ${(error as Error).message}`);
+  }
+  for (const [key, value] of Object.entries(fields)) {
+    if (!(key in profiles["8b"])) throw new UsageError(`${name}: unknown field ${key}.`);
+    if (key !== "name" && !(typeof value === "number" && value >= 0))
+      throw new UsageError(`${name}: ${key} must be a number of at least 0.`);
+  }
+  return { ...profiles["8b"], name, ...fields };
+}
+
+function policiesOf(names: readonly string[]): readonly Policy[] {
+  const unknown = names.find((name) => !policies.includes(name as Policy));
+  if (unknown !== undefined) throw new UsageError(`Unknown policy ${unknown}. Known: ${policies.join(", ")}.`);
+  return names as readonly Policy[];
+}
+
+function pricesOf(price: string | undefined, gpuPrice: string | undefined): Prices {
+  const usdPerGpuHour = gpuPrice === undefined ? examplePrices.usdPerGpuHour : positive("--gpu-price", gpuPrice);
+  if (price === undefined) return { ...examplePrices, usdPerGpuHour };
+  const parts = price.split(":");
+  if (parts.length !== 3) throw new UsageError("--price has three parts, such as 0.2:0.05:0.6.");
+  const [input, cachedInput, output] = parts.map((part) => BigInt(Math.round(positive("--price", part) * 1e9))) as [
+    bigint,
+    bigint,
+    bigint,
+  ];
+  return { rates: { input, cachedInput, output }, usdPerGpuHour };
+}
+
+function integer(option: string, text: string | undefined, min: number, max: number): number {
+  const value = Number(text);
+  if (text === undefined || text === "" || !Number.isInteger(value) || value < min || value > max)
+    throw new UsageError(`${option} must be an integer from ${min} to ${max}.`);
+  return value;
+}
+
+function positive(option: string, text: string): number {
+  const value = Number(text);
+  if (text === "" || !Number.isFinite(value) || value <= 0) throw new UsageError(`${option} must be a number above 0.`);
+  return value;
+}

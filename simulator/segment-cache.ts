@@ -1,0 +1,86 @@
+// The key-value cache of one instance, by segments: parts of prompts that always appear whole and in the same order, such as a system
+// prompt or a conversation. A segment is cached up to some length; the least recently used ones are cut first, from their ends.
+
+export interface Segment {
+  readonly id: number;
+  readonly tokens: number;
+}
+
+interface Entry {
+  readonly id: number;
+  tokens: number;
+  /** Running requests that need it. */
+  users: number;
+}
+
+export class SegmentCache {
+  readonly #capacity: number;
+  /** In order of their last use. */
+  readonly #entries = new Map<number, Entry>();
+  #used = 0;
+  #pinned = 0;
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
+
+  /**
+   * Reserves a prompt and `outputTokens` at the end of its last segment. Returns the tokens that were cached before; undefined
+   * when running requests leave too little space.
+   */
+  enter(segments: readonly Segment[], outputTokens: number): number | undefined {
+    let cached = 0;
+    let isWhole = true;
+    let added = 0;
+    let newlyPinned = 0;
+    for (let i = 0; i < segments.length; i++) {
+      const { id, tokens } = segments[i] as Segment;
+      const entry = this.#entries.get(id);
+      const has = entry?.tokens ?? 0;
+      if (isWhole) {
+        cached += Math.min(has, tokens);
+        isWhole = has >= tokens;
+      }
+      const needed = tokens + (i === segments.length - 1 ? outputTokens : 0);
+      const grows = Math.max(0, needed - has);
+      added += grows;
+      newlyPinned += entry && entry.users > 0 ? grows : Math.max(has, needed);
+    }
+    // Something larger than the whole cache still runs, by itself.
+    if (this.#pinned > 0 && this.#pinned + newlyPinned > this.#capacity) return undefined;
+    for (let i = 0; i < segments.length; i++) {
+      const { id, tokens } = segments[i] as Segment;
+      const needed = tokens + (i === segments.length - 1 ? outputTokens : 0);
+      const entry = this.#entries.get(id) ?? { id, tokens: 0, users: 0 };
+      this.#entries.delete(id);
+      this.#entries.set(id, entry);
+      entry.tokens = Math.max(entry.tokens, needed);
+      entry.users += 1;
+    }
+    this.#used += added;
+    this.#pinned += newlyPinned;
+    this.#evict();
+    return cached;
+  }
+
+  leave(segments: readonly Segment[]): void {
+    for (const { id } of segments) {
+      const entry = this.#entries.get(id);
+      if (!entry) continue;
+      entry.users -= 1;
+      if (entry.users === 0) this.#pinned -= entry.tokens;
+    }
+  }
+
+  #evict(): void {
+    if (this.#used <= this.#capacity) return;
+    for (const entry of this.#entries.values()) {
+      if (entry.users > 0) continue;
+      const cut = Math.min(entry.tokens, this.#used - this.#capacity);
+      entry.tokens -= cut;
+      this.#used -= cut;
+      if (entry.tokens === 0) this.#entries.delete(entry.id);
+      if (this.#used <= this.#capacity) return;
+    }
+  }
+}
