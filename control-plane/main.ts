@@ -44,7 +44,6 @@ import { drain, listenOn } from "./http/core/listen.ts";
 import { createReadiness } from "./http/core/readiness.ts";
 import { createColdStarts } from "./inference/cold-start.ts";
 import { createRequestMemory } from "./inference/request-memory.ts";
-import { Router } from "./inference/route.ts";
 import { limitOutageLines } from "./outage-log.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
 import { createSignals, topicOf } from "./signals/create-signals.ts";
@@ -73,6 +72,7 @@ import { addProcessMetrics, dieOnDefect, exitWithError, stopSignal } from "./wir
 import { createQuotas } from "./wiring/quotas.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
 import { createResponseService } from "./wiring/responses.ts";
+import { createRouter } from "./wiring/router.ts";
 import { createWebhookService } from "./wiring/webhooks.ts";
 import { keepFile } from "./write-file.ts";
 
@@ -370,7 +370,8 @@ async function createWork(models: Models) {
 async function createPublicEdge(all: Parts) {
   const { config, log, registry, version, db, secrets, accounts, dataKeys, credentials, authenticator, addresses } =
     all;
-  const { feed, nodes, money, billing, fleet, quotas, catalogue, directory, readiness, deployments, agents } = all;
+  const { signals, feed, nodes, money, billing, fleet, quotas, catalogue, directory, readiness, deployments, agents } =
+    all;
   const { memory, files, batches, webhooks, responses } = all;
   return createHttp({
     authenticator,
@@ -381,7 +382,7 @@ async function createPublicEdge(all: Parts) {
       models: directory,
       rates: quotas.rates,
       routes: fleet.routing,
-      router: new Router(),
+      router: createRouter(config.redisUrl === undefined ? undefined : topicOf(signals, "prompts"), fleet.routing),
       ...money.spine,
       coldStarts: createColdStarts({
         routes: fleet.routing,

@@ -3,6 +3,8 @@ import { Gate, type Waiter } from "../agent/ingress/gate.ts";
 import { type Sample, scaleTo, scaleWindows } from "../control-plane/deployments/autoscale.ts";
 import type { Route } from "../control-plane/fleet/routes.ts";
 import { hashSeed, hashText, mixed } from "../control-plane/inference/hash.ts";
+import { PrefixHints } from "../control-plane/inference/prefix-hints.ts";
+import { PrefixIndex } from "../control-plane/inference/prefix-index.ts";
 import { blockBytesAt, type PromptBlocks, scopeOf } from "../control-plane/inference/prompt-blocks.ts";
 import { type Choice, Router } from "../control-plane/inference/route.ts";
 import type { DeploymentId, HostId, InstanceId } from "../proto/ids.ts";
@@ -40,6 +42,7 @@ const maxWaitMs = 60_000;
 const maxAttempts = 3;
 const bytesPerToken = 4;
 const sampleMs = 5_000;
+const hintDelayMs = 5;
 /** Estimate of the output for the gate's fair queue. */
 const typicalOutput = 256;
 
@@ -66,6 +69,7 @@ export class Fleet {
   readonly #gateways: Gateway[] = [];
   readonly #instances = new Map<number, Instance>();
   readonly #random: Random;
+  readonly #receivers: ((message: string) => void)[] = [];
   #slots = 0;
   #starting = 0;
 
@@ -75,7 +79,7 @@ export class Fleet {
     this.tally = tally;
     this.#random = random;
     for (let i = 0; i < options.gateways; i++) {
-      const router = new Router(random.next);
+      const router = this.#routerOf(i);
       const pick: Pick =
         options.policy === "stoker"
           ? (ready, tried, prompt) => router.pick(ready, tried, prompt)
@@ -87,6 +91,29 @@ export class Fleet {
     for (const profile of options.instances) this.#start(profile);
     if (options.scale) new Scaler(this, options.scale, options.instances[0] as EngineProfile);
     new GateClock(this);
+  }
+
+  /** Gateways send each other hints, which arrive later. */
+  #routerOf(gateway: number): Router {
+    if (this.#options.gateways === 1) return new Router(this.#random.next);
+    const index = new PrefixIndex();
+    const { timeline } = this;
+    const later = (act: () => void, ms: number) => timeline.set(timeline.add({ act }), timeline.nowMs + ms);
+    const hints = new PrefixHints({
+      index,
+      slotOf: (instance) => Number(instance.slice(instance.indexOf("-") + 1)),
+      wait: later,
+      link: {
+        publish: (message) =>
+          later(() => {
+            for (const [other, receive] of this.#receivers.entries()) if (other !== gateway) receive(message);
+          }, hintDelayMs),
+        on: (handler) => {
+          this.#receivers[gateway] = handler;
+        },
+      },
+    });
+    return new Router(this.#random.next, index, hints);
   }
 
   get size(): number {

@@ -14,6 +14,8 @@ export interface RoutingTable extends Routes {
   readonly isLoaded: boolean;
   /** Requests of this replica on an instance. */
   inFlight(instance: InstanceId): number;
+  /** Slot of an instance; undefined if it is unknown. */
+  slotOf(instance: InstanceId): number | undefined;
   /** Formats besides chat in which this replica passes requests on to an instance. */
   formats(instance: InstanceId): readonly FormatSkill[];
   /** The host reported or verified its data path: instances that refused a connection are retried. */
@@ -83,6 +85,7 @@ export function createRoutingTable(deps: {
       return group.every(isUsable) ? group : group.filter(isUsable);
     },
     inFlight: (instance) => known.get(instance)?.inFlight ?? 0,
+    slotOf: (instance) => known.get(instance)?.slot,
     formats: (instance) => [...(known.get(instance)?.formats ?? [])],
     sawAnswer: (host) => deps.clocks.heard(host),
     sawFailure(host, instance) {

@@ -67,31 +67,39 @@ export class PrefixIndex {
     return this.#isLongestShared;
   }
 
-  /** Records that the instance evaluates the prompt, of which it evaluated `known` before (a share that `match` wrote). */
-  note(blocks: PromptBlocks, slot: number, known = 0): void {
+  /** Records that the instance evaluates the prompt, of which it evaluated the blocks before number `from` already. */
+  note(blocks: PromptBlocks, slot: number, from = 0): void {
+    const rows = this.#rows;
+    let before = -1;
+    for (let i = Math.max(0, from - renewed); i < blocks.count; i++) {
+      const [place, tag] = [blocks.places[i] as number, blocks.tags[i] as number];
+      const isKnown = this.#find(this.#bucketOf(place, slot >>> 6), tagOf(tag, slot >>> 6)) >= 0;
+      if (!isKnown && before >= 0 && ((rows[before] as number) & maxBranches) < maxBranches)
+        rows[before] = (rows[before] as number) + 1;
+      const row = this.noteBlock(place, tag, slot);
+      before = isKnown ? row : -1;
+    }
+  }
+
+  /** Records one block by its hashes. */
+  noteBlock(place: number, tag: number, slot: number): number {
     this.#time = (this.#time + 1) >>> 0;
     const rows = this.#rows;
     const group = slot >>> 6;
-    const bit = slot & 63;
-    const word = bit < 32 ? 2 : 3;
-    const mask = 1 << (bit & 31);
-    let before = -1;
-    for (let i = Math.max(0, blocks.indexOf(known) - renewed); i < blocks.count; i++) {
-      const tag = tagOf(blocks.tags[i] as number, group);
-      const bucket = this.#bucketOf(blocks.places[i] as number, group);
-      let row = this.#find(bucket, tag);
-      if (row < 0) {
-        if (before >= 0 && ((rows[before] as number) & maxBranches) < maxBranches)
-          rows[before] = (rows[before] as number) + 1;
-        before = -1;
-        row = this.#oldest(bucket);
-        rows[row] = tag;
-        rows[row + 2] = 0;
-        rows[row + 3] = 0;
-      } else before = row;
-      rows[row + 1] = this.#time;
-      rows[row + word] = (rows[row + word] as number) | mask;
+    const ownTag = tagOf(tag, group);
+    const bucket = this.#bucketOf(place, group);
+    let row = this.#find(bucket, ownTag);
+    if (row < 0) {
+      row = this.#oldest(bucket);
+      rows[row] = ownTag;
+      rows[row + 2] = 0;
+      rows[row + 3] = 0;
     }
+    const bit = slot & 63;
+    rows[row + 1] = this.#time;
+    const word = row + (bit < 32 ? 2 : 3);
+    rows[word] = (rows[word] as number) | (1 << (bit & 31));
+    return row;
   }
 
   // From the end of the prompt: the first row with an instance's bit is the longest part that it evaluated. Behind the first one

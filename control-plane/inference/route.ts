@@ -2,6 +2,7 @@
 // (docs/adr/0015-route-by-expected-work.md).
 import type { Route } from "../fleet/routes.ts";
 import { hashText } from "./hash.ts";
+import type { PrefixHints } from "./prefix-hints.ts";
 import { PrefixIndex } from "./prefix-index.ts";
 import { PromptBlocks } from "./prompt-blocks.ts";
 
@@ -50,6 +51,7 @@ export class Router {
   readonly blocks = new PromptBlocks();
   readonly #random: () => number;
   readonly #index: PrefixIndex;
+  readonly #hints: Pick<PrefixHints, "note"> | undefined;
   /** By scope and deployment: share of the predicted cached tokens that engines reported. */
   readonly #trusts = new Map<number, number>();
   #slots = new Int32Array(64);
@@ -57,10 +59,15 @@ export class Router {
   #scores = new Float64Array(64);
   #equals = new Int32Array(64);
 
-  /** `random`: from 0 up to, not including, 1. */
-  constructor(random: () => number = Math.random, index: PrefixIndex = new PrefixIndex()) {
+  /** `random`: from 0 up to, not including, 1. `hints`: undefined without other control planes. */
+  constructor(
+    random: () => number = Math.random,
+    index: PrefixIndex = new PrefixIndex(),
+    hints?: Pick<PrefixHints, "note">,
+  ) {
     this.#random = random;
     this.#index = index;
+    this.#hints = hints;
   }
 
   /**
@@ -111,7 +118,9 @@ export class Router {
     const at = this.#oneOfEqual(ready, best + equalTokens);
     if (at < 0) return undefined;
     const route = ready[at] as Route;
-    this.#index.note(blocks, route.slot, shares[at]);
+    const fresh = blocks.indexOf(shares[at] as number) + 1;
+    this.#index.note(blocks, route.slot, fresh);
+    this.#hints?.note(route.instanceId, blocks, fresh);
     const cachedTokens = tokens * (shares[at] as number);
     return { route, sequences, freshTokens: tokens - trust * cachedTokens, cachedTokens, judged, isWaiting: false };
   }

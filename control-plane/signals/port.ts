@@ -1,8 +1,8 @@
 // Messages between the replicas of one installation. They are hints: a lost message costs precision or a second, never
 // correctness.
 
-/** `change`: the feed grew; `rates`: one replica's counts. */
-export const topics = ["change", "rates"] as const;
+/** `change`: the feed grew; `rates`: one replica's counts; `prompts`: which instances evaluate which prompts. */
+export const topics = ["change", "rates", "prompts"] as const;
 export type Topic = (typeof topics)[number];
 
 export interface Signals {
