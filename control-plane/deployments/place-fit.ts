@@ -4,7 +4,7 @@
 import { whyImageNotAllowed } from "../../proto/allowed-image.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
-import { imageSetting, isModelEngine } from "../../proto/model-engines.ts";
+import { imageSetting, isForeignEngine, isModelEngine } from "../../proto/model-engines.ts";
 import type { Gpu, GpuClaim, HostView } from "../fleet/host.ts";
 import type { Engine } from "./deployment.ts";
 import { isVirtual, resourcesOf } from "./resources.ts";
@@ -174,9 +174,11 @@ export const mayUseHost = ({ host: required }: Want, host: HostView): boolean =>
  * decides, and offers no images without it.
  */
 export function canUseGpus(engine: Want["engine"], inventory: HostView["inventory"]): boolean {
-  const { drivers, nvidiaDriverVersion, hasNvidiaRuntime } = inventory;
+  const { drivers, nvidiaDriverVersion, hasNvidiaRuntime, containers } = inventory;
+  // Such an agent runs installed engines as processes.
+  const isProcess = isForeignEngine(engine) && (containers?.unavailable ?? "") !== "";
   const isContainer =
-    engine === "stoker" ? !drivers.includes("process") : engine !== "external" && engine !== "container";
+    engine === "stoker" ? !drivers.includes("process") : engine !== "external" && engine !== "container" && !isProcess;
   return !isContainer || nvidiaDriverVersion === "" || hasNvidiaRuntime;
 }
 

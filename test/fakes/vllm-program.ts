@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { isNightly } from "./nightly.ts";
 
 const root = join(import.meta.dirname, "../..");
 const program = process.env["STOKER_VLLM_BIN"] ?? "";
@@ -10,6 +11,7 @@ const run = promisify(execFile);
 
 /** Path of the program; undefined, said loudly, where none is named. `promise`: what then stays unproven. */
 export function vllmProgram(promise: string): string | undefined {
+  if (!isNightly) return undefined;
   if (existsSync(program)) return program;
   const how = "set STOKER_VLLM_BIN to a vllm program (docs/operations/engines.md)";
   process.stderr.write(`\nNOT PROVEN: ${promise}: ${how}\n`);

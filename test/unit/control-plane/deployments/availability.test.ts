@@ -39,6 +39,22 @@ describe("GPU availability", () => {
     });
   });
 
+  it("lets an installed engine use GPUs without a container engine", () => {
+    const base = host("a", "H100-80GB", 1);
+    const withVllm = (unavailable: string) => ({
+      ...base,
+      inventory: {
+        ...base.inventory,
+        drivers: ["process", "vllm"],
+        hasNvidiaRuntime: false,
+        containers: { unavailable, images: { own: [], allowed: [] }, volumesUnavailable: "" },
+      },
+    });
+    const want = { gpu: "H100-80GB", gpusPerInstance: 1, memoryBytes: 0, engine: "vllm", host: undefined } as const;
+    expect(dryRun(want, [withVllm("it starts processes")])).toMatchObject({ host: "a" });
+    expect(dryRun(want, [withVllm("")])).toMatchObject({ host: undefined });
+  });
+
   it("offers the slices of a GPU separately: together they are not a larger GPU", () => {
     const slices = [40, 20, 10].map((size, n) =>
       gpu(n, { uuid: `MIG-${n}`, memoryBytes: size * gib, migProfile: `${n}g`, parentUuid: "GPU-7" }),
