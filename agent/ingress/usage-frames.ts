@@ -55,10 +55,10 @@ export class UsageFrames {
   #finish: Buffer | undefined;
   #isHeld = false;
   /** The usage that the held chunk came with. */
-  #running: string | undefined;
+  #running: EngineUsage | undefined;
   /** The engine's own chunk of usage alone, without the usage. */
   #extra: Buffer | undefined;
-  #usage: string | undefined;
+  #usage: EngineUsage | undefined;
 
   constructor(terms: Terms, price: Price, out: (bytes: Buffer) => void) {
     this.#terms = terms;
@@ -86,7 +86,7 @@ export class UsageFrames {
 
   /** Returns the last bytes: usage, then [DONE]. `counted` is used if the engine sent no usage. */
   tail(counted: EngineFigures): Buffer {
-    const usage = this.#usage ?? withCost(usageText(counted), counted, this.#price);
+    const usage = this.#priced(this.#usage ?? { text: usageText(counted), figures: counted });
     const done = Buffer.from("data: [DONE]\n\n");
     const wantsChunk = this.#isRunning ? this.#usage === undefined : this.#terms.usage !== "drop";
     if (this.#isHeld) return Buffer.concat([frameOf(withUsage(this.#finish as Buffer, usage)), done]);
@@ -106,7 +106,7 @@ export class UsageFrames {
   /** Returns the held chunk in the form of one that is not the last. */
   #heldFrame(): Buffer {
     const finish = this.#finish as Buffer;
-    return frameOf(this.#isRunning && this.#running ? withUsage(finish, this.#running) : finish);
+    return frameOf(this.#isRunning && this.#running ? withUsage(finish, this.#priced(this.#running)) : finish);
   }
 
   /** True when the bytes may leave as they are. */
@@ -187,10 +187,15 @@ export class UsageFrames {
       this.#isHeld = true;
       this.#running = figures && this.#usage;
     } else if (!figures) this.#out(read === invalidUsage ? frameOf(bare) : frame);
-    else this.#out(frameOf(this.#isRunning ? withUsage(bare, this.#usage as string) : bare));
+    else this.#out(frameOf(this.#isRunning ? withUsage(bare, this.#priced(this.#usage as EngineUsage)) : bare));
   }
 
-  /** Stores the figures and their text with the price. After invalid usage, later usage is ignored. */
+  /** Only what is sent is priced: some engines send usage with every token, and most clients want it once. */
+  #priced({ text, figures }: EngineUsage): string {
+    return withCost(text, figures, this.#price);
+  }
+
+  /** Stores the figures and their text. After invalid usage, later usage is ignored. */
   #readUsage(text: string): EngineFigures | typeof invalidUsage | undefined {
     const own = readFigures(text);
     const figures = this.hasInvalidUsage && own ? invalidUsage : allowedFigures(own, this.#terms);
@@ -201,9 +206,15 @@ export class UsageFrames {
     }
     if (!figures || figures === invalidUsage) return figures;
     this.figures = figures;
-    this.#usage = withCost(figures === own ? text : usageText(figures), figures, this.#price);
+    this.#usage = { text: figures === own ? text : usageText(figures), figures };
     return figures;
   }
+}
+
+interface EngineUsage {
+  /** JSON as the engine wrote it, or of the figures that are billed. */
+  readonly text: string;
+  readonly figures: EngineFigures;
 }
 
 const doneMark = Buffer.from("[DONE]");
