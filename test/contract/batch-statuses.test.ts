@@ -1,13 +1,22 @@
 import { Readable } from "node:stream";
 import { describe, expect, it } from "vitest";
 import type { BatchId } from "../../control-plane/batches/batch.ts";
-import { batchNeedsKey, tooManyBatches } from "../../control-plane/batches/batches.ts";
 import { answeredLine } from "../../control-plane/batches/line.ts";
 import { fileStoreUnavailable } from "../../control-plane/files/errors.ts";
 import { batch, batchId, endedBatchId, messageBatchId } from "../fakes/batch-ports.ts";
 import { fileId } from "../fakes/file-ports.ts";
 import { adminKey, jwtOfAda } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
+import {
+  browser,
+  checkStatuses,
+  createCustomer,
+  type StatusRow,
+  signIn,
+  succeed,
+  type Values,
+  write,
+} from "./status-table.ts";
 
 const request = { input_file_id: fileId, endpoint: "/v1/chat/completions", completion_window: "24h" };
 const path = `/v1/batches/${batchId}`;
@@ -64,11 +73,9 @@ const messageRows: readonly Row[] = [
   ),
   ofMessages(401, [], { key: null }),
   ofMessages(403, [], { key: jwtOfAda }),
-  ofMessages(403, [{ custom_id: "a", params: message }], { given: create(batchNeedsKey()) }),
   ofMessages(422, []),
   ofMessages(422, [{ custom_id: "a b", params: message }]),
   ofMessages(422, [{ custom_id: "a", params: {} }]),
-  ofMessages(429, [{ custom_id: "a", params: message }], { given: create(tooManyBatches(100)) }),
   {
     call: `GET ${messageBatches}`,
     status: 200,
@@ -137,7 +144,6 @@ const rows: readonly Row[] = [
   { call: "POST /v1/batches", status: 400, body: "{" },
   post(401, {}, { key: null }),
   post(403, {}, { key: jwtOfAda }),
-  post(403, {}, { given: create(batchNeedsKey()) }),
   post(
     404,
     { input_file_id: "file_none" },
@@ -150,7 +156,6 @@ const rows: readonly Row[] = [
   post(422, { metadata: metadata(1, "k", "v".repeat(513)) }),
   post(422, { output_expires_after: { anchor: "created_at", seconds: 3_599 } }),
   post(422, { input_file_id: undefined }, { holds: { detail: [{ loc: ["body", "input_file_id"], type: "missing" }] } }),
-  post(429, {}, { given: create(tooManyBatches(100)), headers: { "retry-after": "60" } }),
   post(503, {}, { given: create(away) }),
   { call: "GET /v1/batches", status: 200, holds: { object: "list", first_id: batchId, has_more: false } },
   { call: "GET /v1/batches?limit=1", status: 200, holds: { last_id: batchId, has_more: true } },
@@ -202,4 +207,43 @@ describe("batches", () => {
   it.each([...rows, ...messageRows].map((row) => [`${row.call} -> ${row.status}`, row] as const))("%s", (_, row) =>
     check(row),
   );
+});
+
+/** A customer with a session and an uploaded file of requests. */
+async function createOwner(): Promise<Values> {
+  const customer = await createCustomer();
+  const form = new FormData();
+  form.append("purpose", "batch");
+  form.append("file", new Blob(["{}\n"]), "lines.jsonl");
+  const { id: file } = await succeed({ call: "POST /v1/files", key: customer.key, body: form });
+  return { ...customer, ...(await signIn(customer)), file };
+}
+
+/** Adds running batches of the file, as a control plane that holds them for an hour writes them. */
+const addBatches = async ({ uid, file, prefix = "" }: Values, count: number) => {
+  await write(
+    `insert into batch (batch_id, account_id, key_id, endpoint, input_file_id, output_expires_after_ms, status,
+       expires_at, locked_until)
+     select 'batch_' || $4 || $2 || n, $1, 'key', '/v1/chat/completions', $2, 86400000, 'in_progress',
+       now() + interval '1 day', now() + interval '1 hour' from generate_series(1, $3::int) n`,
+    [uid, file, count, prefix],
+  );
+};
+
+const inSession = { key: null, send: browser } as const;
+const lines = { ...request, input_file_id: "{file}" };
+const productRows: readonly StatusRow[] = [
+  { call: "POST /v1/batches", status: 403, ...inSession, body: lines, holds: { error: { code: "api_key_required" } } },
+  { call: "DELETE /v1/files/{file}", status: 409, given: async (values) => addBatches(values, 1) },
+  {
+    call: "POST /v1/batches",
+    status: 429,
+    body: lines,
+    given: async (values) => addBatches({ ...values, prefix: "more" }, 100),
+    headers: { "retry-after": "60" },
+  },
+];
+
+describe("batches of a customer", () => {
+  checkStatuses(createOwner, productRows);
 });

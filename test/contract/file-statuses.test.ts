@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { fileInUse } from "../../control-plane/files/errors.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { fakeFiles, fileId } from "../fakes/file-ports.ts";
 import { ada, adminKey } from "../fakes/ports.ts";
-import { answerTo, check, type Row, refuse } from "./status-row.ts";
+import { answerTo, check, type Row } from "./status-row.ts";
 
 const path = `/v1/files/${fileId}`;
 const notFound = { error: { code: "file_not_found", type: "invalid_request_error" } };
@@ -78,12 +77,6 @@ const rows: readonly Row[] = [
   { call: `DELETE ${path}`, status: 200, holds: { id: fileId, object: "file", deleted: true } },
   { call: `DELETE ${path}`, status: 401, key: null },
   { call: `DELETE ${path}`, status: 404, key: adminKey, holds: notFound },
-  {
-    call: `DELETE ${path}`,
-    status: 409,
-    given: refuse("files", "remove")(fileInUse("batch_1")),
-    holds: { error: { message: /batch_1/ } },
-  },
 ];
 
 describe("files", () => {

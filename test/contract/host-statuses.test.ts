@@ -1,8 +1,7 @@
 // What needs a host with instances: figures, logs and the operator's pages of hosts.
 import { describe, it } from "vitest";
-import { nothingCordoned } from "../../control-plane/fleet/errors.ts";
 import { adminKey, deployment } from "../fakes/ports.ts";
-import { check, type Row, refuse } from "./status-row.ts";
+import { check, type Row } from "./status-row.ts";
 
 const id = deployment().id;
 
@@ -89,14 +88,6 @@ const rows: readonly Row[] = [
     key: adminKey,
     body: { gpu: 7 },
     holds: { detail: [{ loc: ["body", "gpu"] }] },
-  },
-  {
-    call: "POST /v1/admin/nodes/node-1/uncordon",
-    status: 409,
-    key: adminKey,
-    body: {},
-    given: refuse("hosts", "uncordon")(nothingCordoned("node-1", undefined)),
-    holds: { code: "nothing_cordoned" },
   },
 ];
 

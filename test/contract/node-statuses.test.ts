@@ -1,8 +1,8 @@
 import { describe, it } from "vitest";
-import { nodeNotBehind, nodeRevoked } from "../../control-plane/fleet/errors.ts";
 import { adminKey } from "../fakes/ports.ts";
-import { check, type Row, refuse } from "./status-row.ts";
-import { checkStatuses, operatorKey, type StatusRow } from "./status-table.ts";
+import { addHost } from "./host-rows.ts";
+import { check, type Row } from "./status-row.ts";
+import { checkStatuses, operatorKey, type StatusRow, succeed, type Values } from "./status-table.ts";
 
 const endpoints = [
   { call: "POST /v1/admin/nodes/tokens", body: { pool: "a", ttl_seconds: 60 } },
@@ -32,20 +32,6 @@ const rows: readonly Row[] = [
   },
   { ...endpoints[1], body: { note: 1 }, key: adminKey, status: 422, holds: { detail: [{ loc: ["body", "note"] }] } },
   { ...endpoints[2], body: { note: 1 }, key: adminKey, status: 422, holds: { detail: [{ loc: ["body", "note"] }] } },
-  {
-    ...endpoints[1],
-    key: adminKey,
-    status: 409,
-    given: refuse("enrolment", "revoke")(nodeRevoked("host-1")),
-    holds: { code: "node_revoked" },
-  },
-  {
-    ...endpoints[2],
-    key: adminKey,
-    status: 409,
-    given: refuse("enrolment", "adopt")(nodeNotBehind("host-1")),
-    holds: { code: "node_not_behind" },
-  },
 ];
 
 describe("every endpoint of host certificates and its statuses", () => {
@@ -65,4 +51,23 @@ const unknownHost: readonly StatusRow[] = [
 
 describe("calls that name an unknown host", () => {
   checkStatuses(async () => ({}), unknownHost);
+});
+
+const conflict = { key: operatorKey, status: 409, body: {} } as const;
+const before = (act: string) => (values: Values) =>
+  succeed({ call: `POST /v1/admin/nodes/{host}/${act}`, key: operatorKey, body: {} }, values);
+const knownHost: readonly StatusRow[] = [
+  { ...conflict, call: "POST /v1/admin/nodes/{host}/adopt", holds: { code: "node_not_behind" } },
+  { ...conflict, call: "POST /v1/admin/nodes/{host}/uncordon", holds: { code: "nothing_cordoned" } },
+  {
+    ...conflict,
+    call: "POST /v1/admin/nodes/{host}/revoke",
+    given: before("revoke"),
+    holds: { code: "node_revoked" },
+  },
+  { ...conflict, call: "POST /v1/admin/nodes/{host}/cordon", given: before("drain"), holds: { code: "node_draining" } },
+];
+
+describe("calls that the state of a host excludes", () => {
+  checkStatuses(addHost, knownHost);
 });
