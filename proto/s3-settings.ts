@@ -37,3 +37,21 @@ export function readS3Settings(
     credentials: accessKeyId && secretAccessKey ? { accessKeyId, secretAccessKey } : undefined,
   };
 }
+
+/** Options of AWS's client for these settings. */
+export const s3ClientOptions = ({ region, endpoint, credentials }: S3Settings) =>
+  ({
+    region,
+    ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
+    ...(credentials === undefined ? {} : { credentials }),
+    // Many compatible stores refuse the newer trailing checksums.
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+  }) as const;
+
+/** Returns true for an error of the store or of the connection to it, and false for an error of the body. */
+export function isStoreError(error: unknown): boolean {
+  const { $metadata, name, code } = error as { $metadata?: { httpStatusCode?: number }; name?: string; code?: string };
+  const isConnection = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE)/.test(code ?? "") || name === "TimeoutError";
+  return Boolean($metadata?.httpStatusCode) || isConnection;
+}

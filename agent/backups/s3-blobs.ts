@@ -11,7 +11,7 @@ import {
   S3Client,
 } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
-import type { S3Settings } from "../../proto/s3-settings.ts";
+import { isStoreError, type S3Settings, s3ClientOptions } from "../../proto/s3-settings.ts";
 import { BackupError } from "./backup-error.ts";
 import { type BlobStore, checkKey } from "./blob-store.ts";
 
@@ -26,14 +26,10 @@ const connectLimitMs = 10_000;
 const silenceLimitMs = 60_000;
 
 export function createS3Blobs(options: S3Options): BlobStore & { close(): void } {
-  const { bucket: Bucket, prefix, endpoint, credentials } = options;
+  const { bucket: Bucket, prefix } = options;
   const client = new S3Client({
-    region: options.region,
-    ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
-    ...(credentials === undefined ? {} : { credentials }),
-    // Our own checksum covers the data end to end; many compatible stores refuse the newer trailing checksums.
-    requestChecksumCalculation: "WHEN_REQUIRED",
-    responseChecksumValidation: "WHEN_REQUIRED",
+    // Our own checksum covers the data end to end.
+    ...s3ClientOptions(options),
     // A limit for whole requests would end the parts of a slow link, and by default the client only warns.
     requestHandler: { connectionTimeout: connectLimitMs, socketTimeout: options.silenceMs ?? silenceLimitMs },
   });
@@ -96,14 +92,8 @@ async function asking<T>(call: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof NoSuchKey)
       throw new BackupError("backup_missing", "The backup is not in the store any more.", { cause: error });
-    const { $metadata, name, code } = error as {
-      $metadata?: { httpStatusCode?: number };
-      name?: string;
-      code?: string;
-    };
-    const isConnection = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE)/.test(code ?? "") || name === "TimeoutError";
-    if (!$metadata?.httpStatusCode && !isConnection) throw error;
-    const text = "The backup store does not take it at the moment; nothing was changed. Try again shortly.";
+    if (!isStoreError(error)) throw error;
+    const text = "The backup store is unavailable; nothing was changed. Try again shortly.";
     throw new BackupError("store_away", text, { cause: error });
   }
 }

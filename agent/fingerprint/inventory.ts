@@ -23,7 +23,6 @@ export interface InventoryOptions {
   readonly dataDir: string;
   readonly overrides: GpuOverrides;
   readonly log: Logger;
-  readonly dockerSocket?: string | undefined;
   /** Names of the drivers this agent runs instances with. */
   readonly drivers?: readonly string[] | undefined;
   /** Engines from elsewhere that this host can run. */
@@ -77,7 +76,7 @@ export class HostInventory {
       gpu: gpuProbe({ boot: this.#boot }),
       cpuMemory: cpuMemoryProbe(),
       disk: diskProbe(options.dataDir),
-      docker: dockerProbe(options.dockerSocket),
+      docker: dockerProbe(),
       operatingSystem: operatingSystemProbe(),
       hostParts: hostPartsProbe(),
       ...options.probes,
@@ -254,7 +253,7 @@ interface GpuOverrides {
 const shareOfMemory = 0.75;
 /** Enough for a small language model with its context; smaller pieces would fit nothing. */
 const minBytes = 820 * 1024 * 1024;
-const most = 16;
+const max = 16;
 
 /** GPUs of type `other` made of processor and memory: two per core as far as memory goes. */
 export function virtualGpus(
@@ -263,7 +262,7 @@ export function virtualGpus(
 ): FoundGpu[] {
   const bytes = Math.floor(host.memoryBytes * shareOfMemory);
   const fitting = Math.floor(bytes / (overrides.gpuMemoryBytes ?? minBytes));
-  const count = overrides.gpus ?? Math.max(1, Math.min(2 * host.cpuCores, fitting, most));
+  const count = overrides.gpus ?? Math.max(1, Math.min(2 * host.cpuCores, fitting, max));
   const memoryBytes = overrides.gpuMemoryBytes ?? Math.floor(bytes / Math.max(1, count));
   return Array.from({ length: count }, (_, index) => ({
     uuid: `cpu-${host.hostname}-${index}`,

@@ -25,7 +25,6 @@ export function createPrefetcher(deps: {
   readonly store: Pick<WeightsStore, "ensure" | "keyOf">;
   readonly failed: (code: string) => void;
   readonly log: Logger;
-  readonly delayMs?: number;
 }) {
   const running = new Map<string, { readonly wanted: string; readonly stop: AbortController }>();
   const states = new Map<string, PrefetchState>();
@@ -44,7 +43,7 @@ export function createPrefetcher(deps: {
       const state = states.get(id);
       if (state && !signal.aborted) states.set(id, { ...state, ...more });
     };
-    for (let delayMs = deps.delayMs ?? firstDelayMs; !signal.aborted; delayMs = Math.min(2 * delayMs, longestDelayMs)) {
+    for (let delayMs = firstDelayMs; !signal.aborted; delayMs = Math.min(2 * delayMs, longestDelayMs)) {
       try {
         const progress = (done: number, total: number) => change({ done, total });
         if (weights) await inTurn(() => deps.store.ensure(weights, progress, signal));

@@ -3,7 +3,7 @@
 import { Readable } from "node:stream";
 import { DeleteObjectCommand, GetObjectCommand, NoSuchKey, S3Client } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
-import type { S3Settings } from "../../proto/s3-settings.ts";
+import { isStoreError, type S3Settings, s3ClientOptions } from "../../proto/s3-settings.ts";
 import { BlobMissing, type BlobStore, checkKey } from "../files/blobs.ts";
 import { fileStoreUnavailable } from "../files/errors.ts";
 
@@ -14,14 +14,9 @@ const readBytes = 4 * 1024 * 1024;
 const limits = { connectionTimeout: 10_000, socketTimeout: 60_000 };
 
 export function createS3Blobs(options: S3Settings): BlobStore {
-  const { bucket: Bucket, prefix, endpoint, credentials } = options;
+  const { bucket: Bucket, prefix } = options;
   const client = new S3Client({
-    region: options.region,
-    ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
-    ...(credentials === undefined ? {} : { credentials }),
-    // Many compatible stores refuse the newer trailing checksums.
-    requestChecksumCalculation: "WHEN_REQUIRED",
-    responseChecksumValidation: "WHEN_REQUIRED",
+    ...s3ClientOptions(options),
     requestHandler: limits,
   });
   const nameOf = (key: string) => `${prefix}${checkKey(key)}`;
@@ -84,8 +79,4 @@ export function createS3Blobs(options: S3Settings): BlobStore {
 }
 
 /** Wraps errors of the store; errors of the body pass through unchanged. */
-function wrapped(error: unknown): unknown {
-  const { $metadata, name, code } = error as { $metadata?: { httpStatusCode?: number }; name?: string; code?: string };
-  const isConnection = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE)/.test(code ?? "") || name === "TimeoutError";
-  return $metadata?.httpStatusCode || isConnection ? fileStoreUnavailable(error) : error;
-}
+const wrapped = (error: unknown): unknown => (isStoreError(error) ? fileStoreUnavailable(error) : error);

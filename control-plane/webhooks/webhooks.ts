@@ -40,12 +40,10 @@ export function createWebhooks(deps: {
   readonly onAccepted: () => void;
   readonly onReplayed: () => void;
   readonly runWith: (run: RunJob) => void;
-  readonly maxWaiting?: JobsLimit;
   readonly unixMs?: () => number;
 }) {
   const { jobs, deliveries: store, secrets, targets, links } = deps;
   const unixMs = deps.unixMs ?? Date.now;
-  const most = deps.maxWaiting ?? maxWaiting;
   return {
     /** Throws BadWebhookUrl, WebhookRefused. */
     check: targets.check,
@@ -54,10 +52,10 @@ export function createWebhooks(deps: {
     /** Durable when it returns. Throws webhookAccountGone, webhookQueueFull, webhookAnswersFull. */
     async accept({ caller, target, ...request }: AcceptedRequest): Promise<void> {
       const job = { ...request, ...target, account: caller.account, key: caller.key, token: tokenOf(caller) };
-      const outcome = await jobs.addJob(job, lifeMs, most);
+      const outcome = await jobs.addJob(job, lifeMs, maxWaiting);
       if (outcome === "gone") throw webhookAccountGone();
       if (outcome === "unheard") throw webhookAnswersFull();
-      if (outcome === "full") throw webhookQueueFull(most);
+      if (outcome === "full") throw webhookQueueFull(maxWaiting);
       deps.onAccepted();
     },
     /** Throws webhookAccountGone, as `rotate` does. */

@@ -6,7 +6,7 @@ import type { Logger } from "pino";
 export interface CheckOptions {
   readonly connectionString: string;
   readonly log: Logger;
-  /** Longest wait for the check's reply. Together with `slowMs` of WatchOptions below a second: callers get 503 within it. */
+  /** Longest wait for the check's reply. Together with `slowMs` of watched-pool.ts below a second: callers get 503 within it. */
   readonly replyMs?: number;
   /** The same while the check has no connection yet: connecting takes several replies and a new process of the server. */
   readonly connectMs?: number;

@@ -6,14 +6,12 @@ import pg from "pg";
 import { DatabaseUnavailable } from "../../service-error.ts";
 import { type CheckOptions, ReplyCheck } from "./reply-check.ts";
 
-export interface WatchOptions extends CheckOptions {
-  /** An operation that takes longer starts a check. */
-  readonly slowMs?: number;
-}
+/** An operation that takes longer starts a check. */
+const slowMs = 200;
 
 /** Returns a pool for Kysely on top of `pool`; `end` ends both. Operations reject with DatabaseUnavailable of reason `no_answer`. */
-export function watchPool(pool: pg.Pool, options: WatchOptions): PostgresPool {
-  const { slowMs = 200, log } = options;
+export function watchPool(pool: pg.Pool, options: CheckOptions): PostgresPool {
+  const { log } = options;
   const waiting = new Set<(error: Error) => void>();
   const failure = () => new DatabaseUnavailable("no_answer");
   const check = new ReplyCheck(options, (replyMs) => {

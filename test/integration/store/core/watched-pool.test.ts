@@ -3,7 +3,8 @@ import { setTimeout as wait } from "node:timers/promises";
 import pg from "pg";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
-import { type WatchOptions, watchPool } from "../../../../control-plane/store/core/watched-pool.ts";
+import type { CheckOptions } from "../../../../control-plane/store/core/reply-check.ts";
+import { watchPool } from "../../../../control-plane/store/core/watched-pool.ts";
 import { startPostgres, type TestPostgres } from "../../../fakes/postgres.ts";
 import { startTcpLink } from "../../../fakes/tcp-link.ts";
 
@@ -14,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 /** `checkUrl`: where the connection of the checks goes. */
-function openPool(checkUrl: string, options: Partial<WatchOptions> = {}) {
+function openPool(checkUrl: string, options: Partial<CheckOptions> = {}) {
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
   const pool = new pg.Pool({ connectionString: postgres.url, max: 5 }).on("error", () => {});
