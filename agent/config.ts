@@ -125,7 +125,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     queueLimit: number("STOKER_QUEUE_LIMIT", 0, 100_000),
     metricsHost: text("STOKER_AGENT_METRICS_HOST") ?? "127.0.0.1",
     metricsPort: number("STOKER_AGENT_METRICS_PORT", 0, 65_535) ?? 0,
-    /** A file with the bearer token that the metrics pages ask for; undefined: none. */
+    /** File with the bearer token of the metrics pages; undefined: none. */
     metricsTokenFile: text("STOKER_AGENT_METRICS_TOKEN_FILE"),
     gpuMetrics: oneOf("STOKER_GPU_METRICS", gpuMetrics, "native"),
     driver: oneOf("STOKER_DRIVER", drivers, "auto"),

@@ -25,10 +25,10 @@ export async function benchLlm({ rounds }: { readonly rounds: number }): Promise
     say(`NOT TESTED: text generation of bench -- runtime: no weights at ${file}`);
     return;
   }
-  const most = Math.max(...streams);
-  const server = await startServer(file, most, { STOKER_CONTEXT_LENGTH: String(contextSize), ...cpuTextPool });
-  const pool = new Pool(server.url, { connections: most });
-  const bare = await openBare(most);
+  const max = Math.max(...streams);
+  const server = await startServer(file, max, { STOKER_CONTEXT_LENGTH: String(contextSize), ...cpuTextPool });
+  const pool = new Pool(server.url, { connections: max });
+  const bare = await openBare(max);
   const ratios = new Map(streams.map((n) => [n, [] as number[]]));
   const firsts: number[] = [];
   try {
@@ -82,13 +82,13 @@ async function firstTokenMs(pool: Pool, prompt: string): Promise<number> {
   return (await complete(pool, prompt, 1)).firstMs;
 }
 
-async function complete(pool: Pool, prompt: string, most: number): Promise<{ tokens: number; firstMs: number }> {
+async function complete(pool: Pool, prompt: string, max: number): Promise<{ tokens: number; firstMs: number }> {
   const began = performance.now();
   const options = { include_usage: true };
   const body = {
     model: "m",
     prompt,
-    max_tokens: most,
+    max_tokens: max,
     temperature: 0,
     ignore_eos: true,
     stream: true,
@@ -111,7 +111,7 @@ async function complete(pool: Pool, prompt: string, most: number): Promise<{ tok
 }
 
 /** Baseline: the library without a server. */
-async function openBare(most: number) {
+async function openBare(max: number) {
   const llama = await getLlama({
     gpu: false,
     build: "never",
@@ -122,12 +122,12 @@ async function openBare(most: number) {
   });
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
   const context = await model.createContext({
-    sequences: most,
+    sequences: max,
     contextSize,
     batchSize: 512,
     threads: { ideal: threads, min: threads },
   });
-  const sequences = Array.from({ length: most }, () => context.getSequence());
+  const sequences = Array.from({ length: max }, () => context.getSequence());
   return {
     rate: async (n: number) => {
       const began = performance.now();

@@ -69,10 +69,10 @@ async function benchEmbeddings({ rounds }: { readonly rounds: number }): Promise
     // Compare with the loop of the best median, because single rounds are noisy.
     const loops = [...(floors.get(n) as Map<string, number[]>)].sort(([, a], [, b]) => median(b) - median(a));
     const [loop, floor] = loops[0] as [string, number[]];
-    const least = required[n];
+    const min = required[n];
     const middle = median(rates.map((rate, round) => rate / (floor[round] as number)));
-    if (least !== undefined && middle < least) isMet = false;
-    const wanted = least === undefined ? "" : ` (required ${least}: ${middle >= least ? "met" : "MISSED"})`;
+    if (min !== undefined && middle < min) isMet = false;
+    const wanted = min === undefined ? "" : ` (required ${min}: ${middle >= min ? "met" : "MISSED"})`;
     say(
       `embeddings at ${n} callers: ${median(rates).toFixed(0)}/s; best bare onnxruntime-node loop (${loop}) ${median(floor).toFixed(0)}/s; ratio ${middle.toFixed(2)}${wanted}`,
     );

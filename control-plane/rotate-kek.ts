@@ -47,6 +47,6 @@ await main().catch((error: unknown) => {
   process.stderr.write(
     `${error.message} Under ./scripts/up PostgreSQL runs only as long as it does: start it elsewhere, then run this again.\n`,
   );
-  // Of the CLI's own codes: not available at the moment.
+  // Exit code of the CLI for temporary failures.
   process.exit(7);
 });

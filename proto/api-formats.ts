@@ -21,8 +21,8 @@ export type ApiFormat = "responses" | "messages";
 export const formatPaths = { responses: "/v1/responses", messages: "/v1/messages" } as const;
 
 /**
- * What a server that Stoker does not start speaks: OpenAI's API, or only the Messages API, with its own headers: version 2023-06-01,
- * or 2026-10-21, which has no sampling parameters.
+ * API of an external server: OpenAI's, or only the Messages API, with its own headers: version 2023-06-01, or 2026-10-21, which has
+ * no sampling parameters.
  */
 export const serverApis = ["openai", "anthropic", "anthropic-2026-10-21"] as const;
 export type ServerApi = (typeof serverApis)[number];

@@ -23,7 +23,7 @@ export const frameKind = {
   end: 6,
   /** Gateway: the response is no longer needed. Agent: the response breaks off here. */
   reset: 7,
-  /** Gateway: the client has taken so many bytes (u32) of the answer. */
+  /** Gateway: number of bytes (u32) of the response that the client has read. */
   credit: 8,
   ping: 9,
   pong: 10,

@@ -51,7 +51,7 @@ kindOf[0x2c] = comma;
 /** JSON.parse throws on such bytes, at this place or earlier. */
 const malformed: JsonScan = { longIntegers: [], longTexts: [], hasLoneSurrogate: false };
 
-/** Does not tell whether the bytes are JSON: JSON.parse does. */
+/** Does not check that the bytes are JSON: JSON.parse does. */
 export function scanJson(bytes: Buffer): JsonScan | JsonProblem {
   const { length } = bytes;
   const longIntegers: [number, number][] = [];

@@ -21,7 +21,7 @@ export function createLogDestination(fd: number, linesTogether: number): LogDest
   let timer: NodeJS.Timeout | undefined;
   let lost = 0;
   /** Lost lines that are reported in lines being written. */
-  let telling = 0;
+  let reporting = 0;
   /** Error of the last failure. */
   let reason = "";
   let flushes: ((error?: Error) => void)[] = [];
@@ -35,7 +35,7 @@ export function createLogDestination(fd: number, linesTogether: number): LogDest
       return;
     }
     const count = lines.length;
-    telling = lost;
+    reporting = lost;
     const bytes = Buffer.from(together());
     lines = [];
     isWriting = true;
@@ -52,7 +52,7 @@ export function createLogDestination(fd: number, linesTogether: number): LogDest
       else if (written < bytes.length) put(bytes.subarray(written), count);
       else {
         isWriting = false;
-        lost -= telling;
+        lost -= reporting;
         pass();
       }
     });
@@ -67,9 +67,9 @@ export function createLogDestination(fd: number, linesTogether: number): LogDest
   }
 
   function ended(error?: Error): void {
-    const told = flushes;
+    const waiting = flushes;
     flushes = [];
-    for (const done of told) done(error);
+    for (const done of waiting) done(error);
   }
 
   // Try waiting lines once when the process exits by itself, and not again: a full disk must not delay the exit.

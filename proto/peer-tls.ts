@@ -61,7 +61,7 @@ export const dialOptions = (context: SecureContext, host: HostId): PeerOptions =
     const shown = peer?.kind === "host" ? `that of host ${peer.id}` : "not a host's";
     return new PeerRefused(
       `shows a certificate that is ${shown}: another program listens at the address that this host announces; ` +
-        "correct STOKER_ADVERTISE of its agent, or whatever stands in front of it",
+        "correct STOKER_ADVERTISE of its agent, or the proxy in front of it",
     );
   },
 });

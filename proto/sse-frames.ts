@@ -83,7 +83,7 @@ export class FramePieces {
 }
 
 const nothing = Buffer.alloc(0);
-/** Of a newline and a carriage return. */
+/** Codes of a newline and a carriage return. */
 const seamBytes = 2;
 
 /** Chunks with output in plain bytes; -1 when a frame needs to be parsed. */

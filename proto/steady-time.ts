@@ -25,9 +25,9 @@ export function createSteadyTime(monotonicMs: () => number, wallMs: () => number
   let slewedMs = monotonicMs();
 
   function slew(nowMs: number): void {
-    const most = (nowMs - slewedMs) * maxSlew;
+    const max = (nowMs - slewedMs) * maxSlew;
     slewedMs = nowMs;
-    offsetMs += Math.max(-most, Math.min(most, targetMs - offsetMs));
+    offsetMs += Math.max(-max, Math.min(max, targetMs - offsetMs));
   }
 
   return {

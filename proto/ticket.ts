@@ -55,7 +55,7 @@ export interface Ticket {
 }
 
 export interface TicketProvider {
-  /** The last so many of `leaseIds` reserve what the provider is paid. */
+  /** Number of `leaseIds`, from the end, that reserve the provider's cost. */
   readonly leases: number;
   /** Nano-USD, decimal texts: per million input, cached input and output tokens, and per request. */
   readonly rates: readonly [string, string, string, string];
@@ -86,7 +86,7 @@ const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.leng
 
 interface Pads {
   readonly inner: Buffer;
-  /** With room for the inner digest behind it. */
+  /** With space for the inner digest behind it. */
   readonly outer: Buffer;
 }
 const padsOf = new WeakMap<Buffer, Pads>();
@@ -179,7 +179,7 @@ export function verifyTicket(header: string, keys: readonly Buffer[], nowMs: num
   if (dot !== macLength) return "malformed";
   const json = header.slice(dot + 1);
   if (!isAscii(json)) return "malformed";
-  // As much of the header as there is room for: the signature alone.
+  // As much of the header as fits: only the signature.
   given.write(header, "latin1");
   const genuine = keys.some((key) => own.write(mac(key, json), "latin1") === macLength && timingSafeEqual(given, own));
   if (!genuine) return "bad_signature";

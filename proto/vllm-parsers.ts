@@ -166,7 +166,7 @@ export const reasoningFamilies: readonly ParserFamily[] = [
   { parser: "qwen3", template: ["<|im_start|>assistant\\n<think>"] },
 ];
 
-/** What decides about the parsers of a model. */
+/** Facts that determine the parsers of a model. */
 export interface ChatModel {
   /** `model_type` in config.json; empty: unknown. */
   readonly type: string;

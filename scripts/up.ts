@@ -152,6 +152,6 @@ function requireJoinable(dataDir: string, env: NodeJS.ProcessEnv): void {
   throw new UpError(
     `--join needs the secrets of the installation: ${missing.join(", ")} ${missing.length === 1 ? "is" : "are"} missing in ` +
       `${secrets}. Copy that folder from the data folder of a control plane that runs (mode 0700, over ` +
-      "a channel that nobody else reads).",
+      "a private channel).",
   );
 }

@@ -49,7 +49,7 @@ const shown = (value: unknown) => {
   return JSON.stringify(value ?? null).slice(0, 40);
 };
 
-/** Adapters of the largest models have some thousand tensors. Read on the thread that everybody's streams pass. */
+/** Adapters of the largest models have some thousand tensors. Read on the thread that serves all streams. */
 const maxHeaderBytes = 2 * 1024 * 1024;
 const floats = new Set(["F32", "F16", "BF16"]);
 /** The half whose first dimension is the rank, as kohya's tools, diffusers and PEFT call it. */

@@ -27,6 +27,6 @@ export function asBackupError(error: unknown): BackupError {
     return new BackupError("no_space", "The host has no disk space left for it; nothing was changed.", {
       cause: error,
     });
-  const text = "It failed on the host; nothing was changed. Try again, and tell your operator if it stays so.";
+  const text = "It failed on the host; nothing was changed. Try again, and contact your operator if it fails again.";
   return new BackupError("failed", text, { cause: error });
 }

@@ -24,7 +24,7 @@ if [ ! -e "$state/opened" ]; then
     else fail "this image has neither useradd nor adduser; its operator must install one, or make the user ubuntu in it"; fi
     id ubuntu >/dev/null 2>&1 || fail "the user ubuntu could not be made in this image"
   fi
-  # A locked password would keep keys out as well; this is none that anybody can type.
+  # A locked password would keep keys out as well; this one matches no input.
   usermod -p '*' ubuntu 2>/dev/null || true
   home=$(sed -n 's/^ubuntu:[^:]*:[^:]*:[^:]*:[^:]*:\([^:]*\):.*/\1/p' /etc/passwd)
   mkdir -p "$home/.ssh"
@@ -37,7 +37,7 @@ if [ ! -e "$state/opened" ]; then
     printf 'ubuntu ALL=(ALL) NOPASSWD:ALL\n' >/etc/sudoers.d/90-stoker
     chmod 440 /etc/sudoers.d/90-stoker
   fi
-  # Keys that came with the image are known to everybody who has it.
+  # Keys in the image are known to every owner of the image.
   rm -f /etc/ssh/ssh_host_*key*
   ssh-keygen -A >/dev/null || fail "the SSH server's keys could not be made"
   : >"$state/opened"

@@ -25,7 +25,7 @@ export function engineVersion(spec: InstanceSpec__Output, host: Build): EngineVe
   return tagVersion(imageOf(spec, host));
 }
 
-/** Of an image such as `vllm/vllm-openai:v0.11.2@sha256:...`. */
+/** Parts of the name of an image such as `vllm/vllm-openai:v0.11.2@sha256:...`. */
 function tagVersion(image: string): EngineVersion | undefined {
   const tag = /:([^/:]+)$/.exec(image.split("@")[0] ?? "")?.[1];
   return tag === undefined ? undefined : readVersion(tag);

@@ -26,7 +26,7 @@ interface Engine {
   readonly readsTemplate?: boolean;
 }
 
-/** What differs between a container and a process, as the engine sees it. */
+/** Differences between a container and a process for the engine. */
 export interface EnginePlace {
   readonly modelPath: string;
   readonly host: string;

@@ -43,7 +43,7 @@ export interface PlanFile {
   readonly text: string;
 }
 
-/** What a plan needs besides its specification and the host. */
+/** Input of a plan besides its specification and the host. */
 export interface PlanExtras {
   /** Weights of the draft model. */
   readonly draftPath?: string | undefined;

@@ -16,7 +16,7 @@ export interface HostParts {
 
 /** Bridges and pairs that container engines make come and go; they are no part of the host. */
 const madeByEngines = /^(lo$|docker|br-|veth|virbr|cni|flannel|cali)/;
-const most = 16;
+const max = 16;
 /** Finding them starts a dozen tools; what moves faster, the data folder's disk, has a probe of its own. */
 const keptMs = 600_000;
 
@@ -33,11 +33,11 @@ export function hostPartsProbe(nowMs = () => performance.now()): Probe<HostParts
         cpuPhysicalCores: cpu.physicalCores,
         disks: disks
           .filter(({ size, rw, type }) => size > 0 && rw !== false && !/^(tmpfs|overlay|squashfs)$/.test(type))
-          .slice(0, most)
+          .slice(0, max)
           .map((one) => ({ mount: one.mount, type: one.type, totalBytes: one.size, freeBytes: one.available })),
         networks: networks
           .filter(({ iface, internal, operstate }) => !internal && operstate !== "down" && !madeByEngines.test(iface))
-          .slice(0, most)
+          .slice(0, max)
           .map((one) => ({
             name: one.iface,
             addresses: [one.ip4, one.ip6].filter((address) => address !== ""),

@@ -1,5 +1,5 @@
 // Queries nvidia-smi and reads its output. Drivers differ in which fields they know: one that refuses a
-// field by name is asked again without it, and is not asked for it any more.
+// field by name is queried again without it, and never with it again.
 import { runTool, type ToolEnd } from "./run-tool.ts";
 
 /** Cells by field name; a field that this driver does not know, or does not report for this GPU, is absent. */

@@ -57,7 +57,7 @@ export function pciAddress(text: string): string {
 
 export type XidWatch = ReturnType<typeof createXidWatch>;
 
-const most = 1_000;
+const max = 1_000;
 
 export function createXidWatch(source: Pick<KernelLog, "read">, log: Logger) {
   let xids: readonly Xid[] = [];
@@ -77,7 +77,7 @@ export function createXidWatch(source: Pick<KernelLog, "read">, log: Logger) {
         const records = await source.read(signal);
         trouble = "";
         const found = records.flatMap(({ message, bootUs }) => parseXid(message, bootUs) ?? []);
-        xids = [...xids, ...found].slice(-most);
+        xids = [...xids, ...found].slice(-max);
         for (const xid of found) {
           const isFatal = meaningOf(xid.code) !== undefined;
           log[isFatal ? "error" : "info"](

@@ -40,7 +40,7 @@ export function childrenOf(element: Element, name: string): readonly Element[] {
   return element.children.filter((child) => child.name === name);
 }
 
-/** Text at a path of element names; undefined where nothing stands there, or `N/A`. */
+/** Text at a path of element names; undefined if there is none, or `N/A`. */
 export function textAt(element: Element, ...path: readonly string[]): string | undefined {
   let at: Element | undefined = element;
   for (const name of path) at = at?.children.find((child) => child.name === name);

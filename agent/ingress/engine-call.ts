@@ -106,7 +106,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     }
     const hasEvents = this.#contentType.startsWith("text/event-stream");
     if (hasEvents && this.#events === "refused")
-      this.#break("the model server streamed a reply that was not asked for as a stream");
+      this.#break("the model server streamed a reply to a request without a stream");
     else if (hasEvents && this.#events === "tokens") this.#frames = this.#listener.streaming();
     else if (hasEvents || isBinary(this.#contentType)) this.#passing = this.#listener.passing(this.#contentType);
   }

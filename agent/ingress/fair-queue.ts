@@ -131,11 +131,11 @@ export class FairQueue<W extends Queued> {
 
   /** Virtual tokens at which an account that arrives now starts. */
   #level(): number {
-    let least = Number.POSITIVE_INFINITY;
+    let min = Number.POSITIVE_INFINITY;
     for (const share of this.#shares.values()) {
-      if (isActive(share) && share.served - share.inFlightCost < least) least = share.served - share.inFlightCost;
+      if (isActive(share) && share.served - share.inFlightCost < min) min = share.served - share.inFlightCost;
     }
-    return least === Number.POSITIVE_INFINITY ? 0 : least;
+    return min === Number.POSITIVE_INFINITY ? 0 : min;
   }
 }
 

@@ -82,7 +82,7 @@ function spanAt(json: Buffer, keyStart: number): UsageSpan | undefined {
       if (depth === 0 && valueEnd < 0) valueEnd = i + 1;
     } else if (byte === comma && depth === 0 && valueEnd < 0) valueEnd = i;
   }
-  // The brace that ended the scan closes the object the key stands in: at top level nothing but space follows it.
+  // The brace that ended the scan closes the object of the key: at top level nothing but space follows it.
   for (let rest = i + 1; rest < json.length; rest++) if (!isSpace(json[rest])) return undefined;
   if (i >= json.length || valueEnd < 0) return undefined;
   while (isSpace(json[valueEnd - 1])) valueEnd--;
@@ -197,9 +197,9 @@ export function allowedFigures(figures: EngineFigures, terms: Terms): EngineFigu
 export function allowedFigures(figures: Reported, terms: Terms): Reported;
 export function allowedFigures(figures: Reported, terms: Terms): Reported {
   if (figures === undefined || figures === invalidUsage) return figures;
-  const most = maxOutput(terms);
-  if (figures.output > most + slackTokens) return invalidUsage;
+  const max = maxOutput(terms);
+  if (figures.output > max + slackTokens) return invalidUsage;
   const billed =
-    figures.output > most ? { ...figures, output: most, reasoning: Math.min(figures.reasoning, most) } : figures;
+    figures.output > max ? { ...figures, output: max, reasoning: Math.min(figures.reasoning, max) } : figures;
   return isAllowedUsage(billed, terms) ? billed : invalidUsage;
 }

@@ -266,7 +266,10 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#plane.log.warn({ err: cause, requestId: this.#request.ticket.requestId }, message);
     if (this.#engine.wasSent) this.#cut("engine_error", message);
     // No byte reached the engine: the gateway may retry on another instance.
-    else this.#settle(this.#settled, () => refuse(this.#request.answer, "not_ready", "the model server is away", 1));
+    else
+      this.#settle(this.#settled, () =>
+        refuse(this.#request.answer, "not_ready", "the model server is unavailable", 1),
+      );
   }
 
   failed(error: unknown): void {
@@ -311,7 +314,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       const figures = isBilled ? (own ?? this.#passedFigures(reason) ?? this.#counted()) : noFigures;
       const source =
         allowed === invalidUsage ? "engine_usage_rejected" : own ? "engine" : output > 0 ? "counted" : "estimated";
-      this.#settle({ figures, source, endReason: reason }, (usage) => this.#tell(reason, message, usage));
+      this.#settle({ figures, source, endReason: reason }, (usage) => this.#sendCut(reason, message, usage));
     };
     if (reason === "client_gone" || reason === "drained") void this.#engineFigures().then(settle);
     else settle(undefined);
@@ -337,7 +340,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     return isPaid ? { ...noFigures, units: units.asked } : noFigures;
   }
 
-  #tell(reason: CutReason, message: string, usage: string | undefined): void {
+  #sendCut(reason: CutReason, message: string, usage: string | undefined): void {
     const { answer } = this.#request;
     const code = usage === undefined ? "usage_not_recorded" : reason;
     if (this.#passing && answer.hasStarted) {
@@ -386,7 +389,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   /** The spool keeps the record and writes it when it can; without it the gateway gets no figures and no [DONE]. */
   #notRecorded(): void {
     if (this.#phase !== "settling") return;
-    this.#tell("drained", "the usage of this request could not be recorded", undefined);
+    this.#sendCut("drained", "the usage of this request could not be recorded", undefined);
     this.#done("not_recorded");
   }
 
@@ -394,7 +397,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     if (this.#phase === "waiting") {
       this.#gate.leave(this);
       this.#done("client_gone_waiting");
-    } else if (this.#phase === "engine") this.#cut("client_gone", "the client went away");
+    } else if (this.#phase === "engine") this.#cut("client_gone", "the client disconnected");
     this.#forget();
   }
 

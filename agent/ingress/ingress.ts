@@ -181,7 +181,7 @@ export class Ingress {
     const answer = new HttpAnswer(res);
     const header = String(req.headers["x-stoker-ticket"] ?? "");
     if (!this.#door.allows(req.socket, url)) {
-      const message = "another host may ask for weights here, and for nothing else";
+      const message = "another host may only request weights here";
       answerJson(answer, 403, errorBody(message, "invalid_request_error", "not_a_gateway"));
     } else if (this.#door.isExpired(req.socket)) {
       res.shouldKeepAlive = false;

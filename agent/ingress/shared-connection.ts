@@ -130,18 +130,18 @@ class SharedBody {
     else if (this.#plane.heldBodyBytes > maxHeldBodyBytes) this.#problem = "busy";
     if (!this.#problem) return;
     this.letGo();
-    this.#tell();
+    this.#notify();
   }
 
   end(): void {
     this.#isWhole = true;
-    this.#tell();
+    this.#notify();
   }
 
   /** From here on the reader subtracts the bytes from those held. */
   read(done: (body: Buffer | BodyProblem) => void): void {
     this.#done = done;
-    this.#tell();
+    this.#notify();
   }
 
   letGo(): void {
@@ -150,7 +150,7 @@ class SharedBody {
     this.#parts = [];
   }
 
-  #tell(): void {
+  #notify(): void {
     const done = this.#done;
     if (!done || !(this.#isWhole || this.#problem)) return;
     this.#done = undefined;

@@ -101,7 +101,7 @@ async function processUsage(pid: number, proc: string): Promise<InstanceUsage | 
     memoryBytes: pages * pageBytes,
     workingSetBytes: pages * pageBytes,
     pids: [pid],
-    // It shares the host's network: there is no telling whose bytes they are.
+    // It shares the host's network, so its bytes are unknown.
     network: [],
   };
 }

@@ -10,7 +10,7 @@ export interface UsedInstance {
   readonly startedAt: number;
   readonly seenAt: number;
   readonly usage: InstanceUsage;
-  /** In its own layer; looked at more seldom than the rest. */
+  /** In its own layer; measured less often than the rest. */
   readonly writtenBytes?: number | undefined;
 }
 
@@ -25,7 +25,7 @@ const gauges: readonly (readonly [name: string, help: string, read: Read])[] = [
   ["spec_memory_limit_bytes", "Its limit; 0 none", (o) => o.usage.memoryLimitBytes ?? 0],
   ["fs_usage_bytes", "Bytes it has written into its own layer", (o) => o.writtenBytes],
   ["start_time_seconds", "When it started, in unix seconds", (o) => o.startedAt || undefined],
-  ["last_seen", "When it was last looked at, in unix seconds", (o) => o.seenAt],
+  ["last_seen", "When it was last measured, in unix seconds", (o) => o.seenAt],
 ];
 const counters: typeof gauges = [
   ["cpu_usage_seconds_total", "Processor time", (o) => o.usage.cpuSeconds],

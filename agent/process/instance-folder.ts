@@ -1,5 +1,5 @@
 // Folder of one instance in the process driver: its process, its exit and its output. Everything that
-// adoption needs stands here, so that it works after the loss of all other state of the agent.
+// adoption needs is in this folder, so that it works after the loss of all other state of the agent.
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -36,7 +36,7 @@ export function trimLog(path: string): void {
 }
 
 /**
- * Lines without a time of their own have that of the line or launch before; where the beginning is cut away, that of the next, and
+ * Lines without a time of their own have that of the line or launch before; where the beginning is cut, that of the next, and
  * where no line has one, `startMs`. Of one millisecond each is a nanosecond
  * after the other, so that a reader who goes on after the last one leaves none behind.
  */

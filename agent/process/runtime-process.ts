@@ -163,7 +163,7 @@ export class RuntimeProcess {
     try {
       writeExit(this.folder, this.#exit);
     } catch {
-      // The folder may be gone already; what is known in memory stands.
+      // The folder may be gone already; keep what is in memory.
     }
   }
 }

@@ -43,7 +43,7 @@ export function reasonOfExit(
   }
   if (isRental && exit.exitCode === badImageCode) {
     const why = said?.replace(/^stoker: error: /, "") ?? "its first process did not say why";
-    const message = `the container's image cannot be used: ${why}. Delete the container and create one of another image, or tell your operator.`;
+    const message = `the container's image cannot be used: ${why}. Delete the container and create one of another image, or contact your operator.`;
     return { failure: { code: "image_unusable", message }, isTerminal: true, reason: "exit" };
   }
   if (exit.exitCode !== undefined) {
@@ -59,7 +59,7 @@ export function reasonOfExit(
     const message = `the model server was ended by ${exit.signal}${hint}; ${because}`;
     return { failure: { code: `signal_${exit.signal.toLowerCase()}`, message }, isTerminal: false, reason: "exit" };
   }
-  const message = `the model server ended while nobody could see how; ${because}`;
+  const message = `the model server ended for an unknown reason; ${because}`;
   return { failure: { code: "exit_unknown", message }, isTerminal: false, reason: "exit" };
 }
 

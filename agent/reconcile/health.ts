@@ -165,7 +165,7 @@ async function askAnthropic(target: ProbeTarget, base: string, signal: AbortSign
 }
 
 /**
- * What each kind of server does as it does chat, by the `owned_by` of its models. Others are asked for chat only. llama.cpp's
+ * Tasks that each kind of server accepts besides chat, by the `owned_by` of its models. Others receive only chats. llama.cpp's
  * server omits the input tokens of a streamed message whose first token is a part of a character, so these are not passed through.
  */
 const skillsByOwner: Readonly<Record<string, readonly FormatSkill[]>> = {

@@ -1,4 +1,4 @@
-// What the weights' own files say of the model, as plans need it. Nothing here is trusted further than a choice from our own tables.
+// Facts of a model for plans, from the files of its weights. They only select entries of our own tables, because they are not trusted.
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { isJsonObject } from "../../proto/json-object.ts";

@@ -1,5 +1,5 @@
 // An engine may reply to health probes and still generate no tokens. Compares its counters from probe to probe; if they do not
-// change, it is asked for one token, and counts as frozen only without a reply. Pure.
+// change, it receives a request for one token, and counts as frozen only without a reply. Pure.
 
 /** Progress of one life: times of the last changes. Monotonic ms. */
 export interface Pulse {
@@ -27,7 +27,7 @@ export interface WatchLimits {
   /** Additional time for each token of their prompts. */
   readonly perPromptTokenMs: number;
   readonly longestMs: number;
-  /** After this time without work it is asked for a token. */
+  /** Time without progress after which it receives a request for one token. */
   readonly idleMs: number;
 }
 
@@ -56,7 +56,7 @@ export function afterLook(pulse: Pulse, work: Work, nowMs: number): Pulse {
   };
 }
 
-/** Returns the time without progress of an engine to be asked for a token; otherwise undefined. `pulse`: as of this probe. */
+/** Returns the time without progress of an engine that must be probed with one token; otherwise undefined. `pulse`: as of this probe. */
 export function silenceOf(pulse: Pulse, work: Work, nowMs: number, limits: WatchLimits): number | undefined {
   const { movedAtMs, busySinceMs, answeredAtMs } = pulse;
   // A ready engine has generated a token; so has one with running requests.

@@ -1,4 +1,4 @@
-// A control plane whose database was restored from a backup asks for the acknowledged usage records again.
+// A control plane whose database was restored from a backup requests the acknowledged usage records again.
 import type { Logger } from "pino";
 import type { SpoolResend, UsageSpool } from "../ingress/spool.ts";
 import type { SessionStore } from "./store.ts";

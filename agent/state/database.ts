@@ -31,7 +31,7 @@ const idBlock = 1_000;
 
 const pageBytes = 4096;
 
-/** Acknowledged records are kept, so that a control plane whose database was restored can ask for them again. */
+/** Acknowledged records are kept, so that a control plane whose database was restored can request them again. */
 export interface KeepLimits {
   readonly maxAgeMs: number;
   readonly maxBytes: number;

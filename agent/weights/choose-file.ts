@@ -129,7 +129,7 @@ function imageLoraOf<F extends RepoFile>(repo: string, files: readonly F[], name
   if (!weights) {
     if (all.length === 0) throw unsupported(without(repo, files, "safetensors", /\.safetensors$/i));
     const names = all.map(({ path }) => path).join(", ");
-    throw unsupported(`${repo} has no ${named ?? "one adapter that stands out"}: name one of its files: ${names}.`);
+    throw unsupported(`${repo} has no ${named ?? "single adapter"}: name one of its files: ${names}.`);
   }
   if ((weights.sizeBytes ?? 0) > maxImageLoraBytes)
     throw unsupported(`${repo} has an adapter of ${weights.sizeBytes} bytes: the most is ${maxImageLoraBytes}.`);

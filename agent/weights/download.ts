@@ -207,6 +207,6 @@ function verify(content: Content, part: PartFile): string | undefined {
 
 function mismatch(): WeightsError {
   const text =
-    "The downloaded weights are not the file that was announced (wrong size or sha256), so they were thrown away: the source or a proxy before it serves damaged files; correct that or use another source, then deploy again.";
+    "The downloaded weights are not the file that was announced (wrong size or sha256), so they were deleted: the source or a proxy before it serves damaged files. Correct that or use another source, then deploy again.";
   return new WeightsError("hub_checksum_mismatch", text, { retryable: false });
 }

@@ -22,7 +22,7 @@ const reserveBytes = 64 * 1024 * 1024;
 /** A blob that no set names may belong to a download of another process that is about to name it. */
 const orphanMs = 3600_000;
 
-/** The returned function frees so many bytes; it throws `hub_disk_full` when no more may be evicted. Calls run one at a time. */
+/** The returned function frees the given number of bytes; it throws `hub_disk_full` when no more may be evicted. Calls run one at a time. */
 export function createFreeSpace(parts: FreeSpaceParts): (bytes: number) => Promise<void> {
   const { blobs, kept, folders, holders, quotaBytes, log } = parts;
   let last: Promise<void> = Promise.resolve();

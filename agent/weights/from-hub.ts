@@ -131,7 +131,7 @@ function judgeText(repo: string, path: string, text: string): void {
     const value = objectIn(repo, path, text);
     if (Object.hasOwn(value, "auto_map"))
       throw unsupported(
-        `${repo} asks for Python code of its own to be run (auto_map in ${path}), which is refused: deploy a repository of the same model that the engine knows without it.`,
+        `${repo} requires its own Python code (auto_map in ${path}), which is not run: deploy a repository of the same model that the engine knows without it.`,
       );
   }
   if (adapterConfig.test(path)) {

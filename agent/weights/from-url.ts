@@ -130,7 +130,7 @@ const changed = (host: string) =>
   failed(
     "source_changed",
     false,
-    `${host} has another file at the adapter's URL than the one that the adapter was made from (its sha256 differs): put that one back there, or create an adapter anew from this one.`,
+    `${host} has another file at the adapter's URL than the adapter's file (its sha256 differs). Restore that file, or create a new adapter from this one.`,
   );
 
 function failed(

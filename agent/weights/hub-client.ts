@@ -141,7 +141,7 @@ function hubRefusal(answer: Pick<WebAnswer, "status" | "header" | "url">, asked:
   }
   if (status === 429 || status === 408) {
     const wait = answer.header("retry-after");
-    const when = wait && /^\d{1,5}$/.test(wait) ? ` It asks for ${wait} s of patience.` : "";
+    const when = wait && /^\d{1,5}$/.test(wait) ? ` Retry after ${wait} s.` : "";
     const text = `${host} limits how often this machine may ask (status ${status}).${when} The download is tried again by itself; a token raises the limit.`;
     return new WeightsError("hub_rate_limited", text, { retryable: true });
   }

@@ -148,7 +148,7 @@ function headContent(head: WebAnswer, repo: string, pinned: Pinned, listed?: Hub
   const sizeBytes = sizeIn(Number(size ?? Number.NaN)) ?? listed?.sizeBytes ?? pinned.sizeBytes;
   const sha256 = hexIn(tag, 64) ?? (hexIn(tag, 40) === undefined ? listed?.sha256 : undefined);
   if (pinned.sha256 !== undefined && sha256 !== undefined && pinned.sha256 !== sha256) {
-    const text = `The file in ${repo} is not the one the deployment pins: its sha256 is ${sha256} and ${pinned.sha256} was asked for; correct the hash, or pin the revision that has it.`;
+    const text = `The file in ${repo} is not the one the deployment pins: its sha256 is ${sha256} instead of ${pinned.sha256}; correct the hash, or pin the revision that has it.`;
     throw new WeightsError("hub_checksum_mismatch", text, { retryable: false });
   }
   const wanted = pinned.sha256 ?? sha256;

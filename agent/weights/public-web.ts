@@ -113,6 +113,6 @@ function refusalIn(error: unknown): WeightsError | undefined {
 const notPublic = () => refused("its host is not a public address");
 
 function refused(why: string): WeightsError {
-  const text = `The adapter's URL is not fetched from: ${why}. Give an https:// address that anybody can reach.`;
+  const text = `The adapter's URL is not fetched from: ${why}. Use a public https:// address.`;
   return new WeightsError("source_refused", text, { retryable: false });
 }

@@ -177,7 +177,7 @@ function reportOf(parts: ControlParts) {
   return { ...report, instances, weights: parts.weights() };
 }
 
-/** Undefined: the operator gave none, or took it away once it was used. */
+/** Undefined: the operator set none, or removed it after use. */
 async function readToken(file: string | undefined): Promise<string | undefined> {
   if (file === undefined) return undefined;
   return (await readFile(file, "utf8")).trim();
@@ -247,7 +247,7 @@ export function createDataPathTls(
         throw new PeerRefused("speaks no TLS, which this host requires (STOKER_INGRESS_TLS)");
       }
       const own = identity.current();
-      if (!own) throw new PeerRefused("asks for a certificate, and this host has none yet");
+      if (!own) throw new PeerRefused("requires a certificate, and this host has none yet");
       if (hostId === "") throw new PeerRefused("is not named by the control plane, which is of an earlier version");
       context ??= peerContext(own);
       return dialOptions(context, hostId as HostId);

@@ -56,7 +56,7 @@ export async function createRentals(config: AgentConfig, hostId: HostId, log: Lo
       const root = await rootOf(AbortSignal.timeout(5_000));
       if (root === "host" && !isSafeRootReported)
         log.warn(
-          "root in a rented container is the host's root with few capabilities: give the Docker engine userns-remap to make it nobody there",
+          "root in a rented container is the host's root with few capabilities: set userns-remap of the Docker engine to map it to an unprivileged user",
         );
       isSafeRootReported = true;
       return undefined;

@@ -14,7 +14,7 @@ import type { AskNeighbours, DialNeighbour } from "../weights/neighbours.ts";
 import { createPrefetcher, type PrefetchState } from "../weights/prefetch.ts";
 
 interface HostWeights extends Pick<WeightsStore, "ensure" | "serve" | "close"> {
-  /** Keeps what it needs, fetches what it asks for ahead. */
+  /** Keeps the weights it needs, and prefetches those it names. */
   setDesired(desired: DesiredState__Output): void;
   /** Cached sets and current downloads, as of the last check of the disk. */
   report(): readonly KeptWeights[];

@@ -1,4 +1,4 @@
-// `stoker model alias`: names that stand for one or several models.
+// `stoker model alias`: names for one or several models.
 import { InvalidArgumentError } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Command } from "../command.ts";
@@ -22,7 +22,7 @@ const pathOf = (name: string, isForAll: boolean | undefined) =>
   `/v1/${isForAll ? "admin/" : ""}model-aliases/${encodeURIComponent(name).replaceAll("%2F", "/")}`;
 
 export function addAlias(model: Command): void {
-  const alias = model.command("alias").description("names that stand for one or several models");
+  const alias = model.command("alias").description("names for one or several models");
   alias
     .command("list")
     .description("list your aliases and those of the installation")

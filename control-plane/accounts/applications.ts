@@ -12,7 +12,7 @@ export interface ApplicationParams {
   readonly funding: string;
   readonly foundedOn: string;
   readonly website: string;
-  /** How the applicant heard of the program. */
+  /** How the applicant learned of the program. */
   readonly deal: string;
 }
 

@@ -304,7 +304,7 @@ interface SigningKey {
 }
 
 const keptForMs = 300_000;
-const most = 10_000;
+const max = 10_000;
 
 interface SigningKeys {
   /** Undefined when there is no such live key. Throws what the store throws. */
@@ -330,7 +330,7 @@ function createSigningKeys(deps: {
     const key = { row, secret: openApiKey(dek, row.ciphertext, account, row.key) };
     if (seen === changes) {
       kept.set(at, { ...key, untilMs: deps.nowMs() + keptForMs });
-      if (kept.size > most) kept.delete(kept.keys().next().value as string);
+      if (kept.size > max) kept.delete(kept.keys().next().value as string);
     }
     return key;
   }

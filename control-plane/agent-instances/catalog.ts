@@ -49,10 +49,10 @@ function typeOf(given: Record<string, unknown>, say: (what: string) => void): Ag
   const update = given["self_service_update_command"] ?? null;
   if (update !== null && typeof update !== "string") say("self_service_update_command must be a string or null");
   const backups = objectOf(given["backups"] ?? {});
-  const number = (key: string, fallback: number, most: number): number => {
+  const number = (key: string, fallback: number, max: number): number => {
     const value = backups[key] ?? fallback;
-    if (typeof value === "number" && value >= 0 && value <= most) return value;
-    say(`backups.${key} must be from 0 to ${most}`);
+    if (typeof value === "number" && value >= 0 && value <= max) return value;
+    say(`backups.${key} must be from 0 to ${max}`);
     return fallback;
   };
   const plans = Array.isArray(given["plans"]) ? given["plans"].map((plan) => planOf(objectOf(plan), say)) : [];
@@ -73,10 +73,10 @@ function typeOf(given: Record<string, unknown>, say: (what: string) => void): Ag
 }
 
 function planOf(given: Record<string, unknown>, say: (what: string) => void): AgentPlan {
-  const number = (key: string, most: number, fallback?: number): number => {
+  const number = (key: string, max: number, fallback?: number): number => {
     const value = given[key] ?? fallback;
-    if (typeof value === "number" && Number.isFinite(value) && value >= 0 && value <= most) return value;
-    say(`plans: ${key} must be a number from 0 to ${most}`);
+    if (typeof value === "number" && Number.isFinite(value) && value >= 0 && value <= max) return value;
+    say(`plans: ${key} must be a number from 0 to ${max}`);
     return 0;
   };
   const id = given["id"];

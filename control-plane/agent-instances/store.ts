@@ -123,7 +123,7 @@ export interface DashboardStore {
    */
   launch(
     visit: { readonly hash: Buffer; readonly id: DeploymentId; readonly account: AccountId; readonly forMs: number },
-    most: number,
+    max: number,
     by: Launcher,
   ): Promise<boolean>;
   /** Exchanges the token's hash for a cookie's, once. Undefined: unknown, used or expired, or its instance does not run. */

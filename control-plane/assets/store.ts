@@ -3,7 +3,7 @@ import type { AccountId, Id } from "../../proto/ids.ts";
 
 export type VoiceId = Id<"voice">;
 
-/** A mixture of a model's own voices that stands for a speaker. */
+/** A mixture of a model's own voices in place of a speaker. */
 export interface VoiceBlend {
   /** Public name of the model that measured the recordings. */
   readonly model: string;

@@ -37,7 +37,7 @@ export function draftInvoice(lines: readonly UsageLine[], dueDays: number, nowMs
   return { lines, total: totalOf(lines), dueAtMs: nowMs + dueDays * dayMs };
 }
 
-const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+const min = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 
 /** Amounts due of the open invoices, in their order. An account without a limit owes nothing. `minDue`: see amountsDue. */
 export function dueOf(owed: Owed, minDue: bigint): bigint[] {
@@ -61,7 +61,7 @@ export function amountsDue(totals: readonly bigint[], credits: bigint, minDue: b
   return totals.map((total) => {
     owed += total;
     if (total <= 0n) return 0n;
-    const due = least(owed, total + carried);
+    const due = min(owed, total + carried);
     carried = due > 0n && due < minDue ? due : 0n;
     return due > carried ? due : 0n;
   });

@@ -18,7 +18,7 @@ export interface LeaseUpkeepDeps {
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
   /** Leases of hosts that did not report for a day, each with its host: returned nevertheless, with an audit row. */
   readonly voidedLeases?: (() => Promise<ReadonlyMap<string, string>>) | undefined;
-  /** What the slice has above the near needs of its account. */
+  /** Money of the slice above the near needs of its account. */
   readonly excess: (slice: Slice, nowMs: number) => bigint;
 }
 

@@ -150,7 +150,7 @@ const isGrouped = ({ in: group }: UsageField): boolean => group !== undefined;
 const ticketFields = usageFieldList.filter((field) => field.from === "ticket" && !isGrouped(field)) as Readable<
   Exclude<UsageNames<{ readonly from: "ticket" }>, Grouped>
 >;
-/** What the host measures, except tokens and units, which the ticket limits. */
+/** Measurements of the host, except tokens and units, which the ticket limits. */
 const hostFields = usageFieldList.filter((field) => field.from === "host" && !isGrouped(field)) as Readable<
   Exclude<UsageNames<{ readonly from: "host" }>, UsageNames<{ readonly in: "tokens" | "units" }>>
 >;

@@ -170,7 +170,7 @@ class LeasedSlice {
   }
 }
 
-/** What other files read of a slice. */
+/** Read access to a slice for other files. */
 export type Slice = Readonly<
   Pick<LeasedSlice, "leaseId" | "account" | "budget" | "free" | "isIdle" | "isRetired" | "moves" | "hasHolds">
 >;
@@ -274,7 +274,7 @@ export class Slices {
     return this.#current.has(account);
   }
 
-  /** What every scope's slice has free; undefined where one has no slice that admits requests now. */
+  /** Amount that the slices of all scopes have free; undefined when one has no slice that admits requests now. */
   free(account: AccountId, scopes: readonly BudgetScope[], nowMs: number): bigint | undefined {
     const slices = this.#usable(account, scopes, nowMs);
     return slices && minFree(slices);
@@ -487,7 +487,7 @@ async function moving<T>(slices: readonly LeasedSlice[], work: () => Promise<T>)
 
 /** `slices` has at least one. */
 function minFree(slices: readonly LeasedSlice[]): bigint {
-  let least = (slices[0] as LeasedSlice).free;
-  for (const { free } of slices) if (free < least) least = free;
-  return least;
+  let min = (slices[0] as LeasedSlice).free;
+  for (const { free } of slices) if (free < min) min = free;
+  return min;
 }

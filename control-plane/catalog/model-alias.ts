@@ -1,4 +1,4 @@
-// Aliases: names that stand for one or several models, with weights and fallbacks. An account defines its own; an operator defines
+// Aliases: names for one or several models, with weights and fallbacks. An account defines its own; an operator defines
 // some for every account. Targets are models, never aliases, so resolution takes one step.
 import type { AccountId } from "../../proto/ids.ts";
 

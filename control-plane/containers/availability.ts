@@ -56,9 +56,9 @@ export function offers(
 }
 
 function configsOf(hosts: readonly HostView[]): GpuConfig[] {
-  const most = (gpu: GpuType) =>
+  const max = (gpu: GpuType) =>
     Math.max(0, ...hosts.map((host) => host.inventory.gpus.filter((one) => one.type === gpu && isWhole(one)).length));
-  return gpuTypes.flatMap((gpu) => counts.filter((count) => count <= most(gpu)).map((count) => ({ count, gpu })));
+  return gpuTypes.flatMap((gpu) => counts.filter((count) => count <= max(gpu)).map((count) => ({ count, gpu })));
 }
 
 function fits({ count, gpu }: GpuConfig, host: HostView, maxNewGpus: number | undefined): boolean {

@@ -56,8 +56,8 @@ export function createContainers(deps: ContainersDeps) {
       account,
     }: Account): Promise<{ readonly images: readonly string[]; readonly gpus: readonly Offer[] }> {
       const hosts = await deps.snapshot();
-      const most = await maxNewByType(hosts, account, deps.reserve);
-      return { images: offeredImages(hosts), gpus: offers(hosts, await store.hourRates(), (gpu) => most.get(gpu)) };
+      const max = await maxNewByType(hosts, account, deps.reserve);
+      return { images: offeredImages(hosts), gpus: offers(hosts, await store.hourRates(), (gpu) => max.get(gpu)) };
     },
   };
 }

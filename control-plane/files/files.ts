@@ -156,7 +156,7 @@ async function write(
       done(null, chunk);
     },
   });
-  // A store that fails before it reads must not leave the stream's own end to nobody.
+  // A store that fails before it reads must not leave the end of the stream unhandled.
   counted.on("error", () => {});
   body.on("error", (error) => counted.destroy(error));
   try {

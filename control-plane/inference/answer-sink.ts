@@ -2,7 +2,7 @@
 import type { ServiceError } from "../service-error.ts";
 
 export interface SinkListener {
-  /** The client went away before the answer ended. */
+  /** The client disconnected before the response ended. */
   clientGone(): void;
   /** The buffered bytes were dropped; nothing of the response will be delivered. */
   dropped(why: ServiceError): void;

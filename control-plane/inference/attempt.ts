@@ -21,7 +21,7 @@ export type AttemptEnd =
       readonly retryAfterSeconds: number | undefined;
       readonly usage: UsageFigures | undefined;
     }
-  /** The agent turned it away before the engine saw it. */
+  /** The agent refused it before it reached the engine. */
   | { readonly kind: "refused"; readonly refusal: Refusal; readonly retryAfterSeconds: number | undefined }
   /** No connection: nothing was sent. */
   | { readonly kind: "unreachable"; readonly cause: Error }
@@ -103,7 +103,7 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
 
   clientGone(): void {
     this.#end({ kind: "client-gone", wasSent: this.#call !== undefined, frames: this.#counter?.frames ?? 0 });
-    this.#call?.abort(new Error("the client went away"));
+    this.#call?.abort(new Error("the client disconnected"));
   }
 
   dropped(why: ServiceError): void {
@@ -191,7 +191,7 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
     }
     const usage = one(trailers[usageHeader]);
     if (usage !== undefined) this.#usage = this.#allowed(decodeUsage(usage));
-    // First the end, then the last bytes: the response may close, and its line be written, before a promise is heard of.
+    // First the end, then the last bytes: the response may close, and its line be written, before a promise resolves.
     const frames = this.#answer === "stream" ? this.#counter?.frames : undefined;
     this.#end({ kind: "answered", usage: this.#usage, frames });
     if (this.#answer === "stream" || this.#hasForwarded) sink.end();

@@ -182,7 +182,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
       if (isClosed || groups.has(key) || nowMs - (woken.get(key) ?? Number.NEGATIVE_INFINITY) < limits.askEveryMs)
         return;
       woken.set(key, nowMs);
-      // Whether it starts is known when a request finds it ready.
+      // A later request that finds it ready shows that it started.
       deps.ask(model.deployId, model.owner, model.adapter).catch(() => {});
     },
     close() {

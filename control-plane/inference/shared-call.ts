@@ -3,7 +3,7 @@ import { answerWindow, BadFrame, type FrameSocket, frameKind, readFields } from 
 import { usageHeader } from "../../proto/usage.ts";
 import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstream-call.ts";
 
-/** Of a paused response. Agents send a complete body of up to 64 MiB without waiting; of a stream, only its window. */
+/** Maximum bytes of a paused response. Agents send a complete body of up to 64 MiB without waiting; of a stream, only its window. */
 const maxKeptBytes = 80 * 1024 * 1024;
 /** Memory of a kept frame besides its payload. */
 const keptFrameBytes = 128;

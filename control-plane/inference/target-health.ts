@@ -42,7 +42,7 @@ interface Target {
   readonly model: string;
   /** Failures in a row. */
   failures: number;
-  /** The one account whose requests failed; undefined: several. Others are not turned away for what one account sends. */
+  /** The one account whose requests failed; undefined: several. Others are not refused for what one account sends. */
   account: AccountId | undefined;
   /** While it is open for one account: failures of others until it is open for all. */
   othersLeft: number;
@@ -163,7 +163,7 @@ export class TargetHealth {
     this.#targets.delete(deployId);
     this.#targets.set(deployId, target);
     if (target.openUntilMs > 0 && target.account !== undefined && target.account !== account && !isOfKey(outcome)) {
-      // Two accounts that send what a server refuses must not turn away those that it answers.
+      // Two accounts that send what a server refuses must not block accounts that it serves.
       target.othersLeft -= 1;
       if (target.othersLeft > 0) return;
     }

@@ -12,7 +12,7 @@ const addLimitMs = 5_000;
 /** Renewed at half of this. */
 const lockMs = 30_000;
 const stalledEveryMs = 15_000;
-/** Pause before a store that refused the connection is asked for jobs again. */
+/** Pause before jobs are requested again from a store that refused the connection. */
 const retryMs = 2_000;
 /** A job whose worker died is never given up: its batch's row counts how often that happened. */
 const maxStalled = 1_000_000;

@@ -9,7 +9,7 @@ import { type BackgroundQueue, createBackgroundQueue } from "./background-queue.
 const name = "stoker-deployments";
 /** A controller processes one deployment at a time; other jobs go to other control planes. */
 const maxConcurrent = 1;
-/** Pause before a store that refused the connection is asked for jobs again. */
+/** Pause before jobs are requested again from a store that refused the connection. */
 const retryMs = 2_000;
 /** Poll interval of an idle worker; new jobs are announced. */
 const idleSeconds = 30;

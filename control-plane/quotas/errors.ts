@@ -10,7 +10,7 @@ import {
   ServiceError,
 } from "../service-error.ts";
 
-const askForMore = "or ask for a higher limit with POST /v1/me/rate_limit/request";
+const askForMore = "or request a higher limit with POST /v1/me/rate_limit/request";
 
 type Limit = "concurrency" | "tpm" | "key_rpm" | "key_tpm";
 

@@ -50,7 +50,7 @@ export class RateMeters implements RateLimiter {
     let meter = meters.byModel.get(model);
     if (!meter) {
       meter = new RateMeter(account, model, meters.limits, this.#second);
-      this.#hear(meter);
+      this.#receive(meter);
       meters.byModel.set(model, meter);
     }
     return meter;
@@ -79,7 +79,7 @@ export class RateMeters implements RateLimiter {
   /** Replaces the counts of the other replicas, by meter. */
   setOthers(others: ReadonlyMap<string, RateCounts>): void {
     this.#others = others;
-    for (const meter of this.meters()) this.#hear(meter);
+    for (const meter of this.meters()) this.#receive(meter);
     for (const meter of this.#keys.values()) this.#hearKey(meter);
   }
 
@@ -106,7 +106,7 @@ export class RateMeters implements RateLimiter {
     }
   }
 
-  #hear(meter: RateMeter): void {
+  #receive(meter: RateMeter): void {
     const others = this.#others.get(meter.id);
     meter.othersInFlight = others?.requests ?? 0;
     meter.othersTokens = others?.tokens ?? 0;

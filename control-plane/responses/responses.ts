@@ -86,7 +86,7 @@ export interface Responses {
 
 const mib = 1024 ** 2;
 const lifeMs = 24 * 60 * 60 * 1000;
-/** Of one response, sealed. */
+/** Maximum bytes of one response, sealed. */
 export const maxResponseBytes = 16 * mib;
 const maxConversationBytes = 32 * mib;
 const maxChain = 1_000;

@@ -9,7 +9,7 @@ interface Period {
   readonly minMs: number;
 }
 
-const days = (count: number, least: number): Period => ({ defaultMs: count * dayMs, minMs: least * dayMs });
+const days = (count: number, min: number): Period => ({ defaultMs: count * dayMs, minMs: min * dayMs });
 
 export const periods = {
   /** The change feed that replicas follow. A replica that was stopped for longer reloads everything at start. */

@@ -94,8 +94,8 @@ export function createClaimedRuns<Item extends ClaimedItem, Answer extends { rea
 ): ClaimedRuns<Item, Answer> {
   const { queue, what } = deps;
   const claimMs = lockMs * deps.claimScale;
-  const most = Math.min(maxBytes, deps.maxBodyBytes);
-  const load = new AccountLoad({ maxPerAccount, maxBytes: most, maxBytesPerAccount: most / 2 });
+  const max = Math.min(maxBytes, deps.maxBodyBytes);
+  const load = new AccountLoad({ maxPerAccount, maxBytes: max, maxBytesPerAccount: max / 2 });
   const running = new Map<string, { readonly item: Item; readonly abort: AbortController }>();
   let runItem: RunItem<Item, Answer> | undefined;
 

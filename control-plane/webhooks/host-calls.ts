@@ -42,8 +42,8 @@ export class HostCalls {
       .filter(({ failures }) => failures >= failuresToOpen)
       .map(({ account, host, running, closedUntilMs }) => {
         // One call probes whether the host responds again.
-        const most = nowMs < closedUntilMs ? 0 : 1;
-        return { account, host, capacity: Math.max(0, most - running) };
+        const max = nowMs < closedUntilMs ? 0 : 1;
+        return { account, host, capacity: Math.max(0, max - running) };
       });
   }
 

@@ -2459,7 +2459,7 @@ export interface Responses {
        */
       rate_per_input_token_cached?: number;
       /**
-       * Cents per second of audio heard
+       * Cents per second of input audio
        */
       cents_per_input_sec?: number;
       /**
@@ -2539,7 +2539,7 @@ export interface Responses {
        */
       rate_per_input_token_cached?: number;
       /**
-       * Cents per second of audio heard
+       * Cents per second of input audio
        */
       cents_per_input_sec?: number;
       /**
@@ -2604,7 +2604,7 @@ export interface Responses {
        */
       rate_per_input_token_cached?: number;
       /**
-       * Cents per second of audio heard
+       * Cents per second of input audio
        */
       cents_per_input_sec?: number;
       /**
@@ -2669,7 +2669,7 @@ export interface Responses {
        */
       rate_per_input_token_cached?: number;
       /**
-       * Cents per second of audio heard
+       * Cents per second of input audio
        */
       cents_per_input_sec?: number;
       /**
@@ -2800,7 +2800,7 @@ export interface Responses {
        */
       rate_per_input_token_cached?: number;
       /**
-       * Cents per second of audio heard
+       * Cents per second of input audio
        */
       cents_per_input_sec?: number;
       /**
@@ -3604,7 +3604,7 @@ export interface Responses {
        */
       rate_per_input_token_cached?: number;
       /**
-       * Cents per second of audio heard
+       * Cents per second of input audio
        */
       cents_per_input_sec?: number;
       /**

@@ -22,7 +22,7 @@ export class Recording {
   #decoded = 0;
   #oddByte: number | undefined;
 
-  /** `open` is called once, with the first samples that are asked for. */
+  /** `open` is called once, with the first requested samples. */
   constructor(rate: number, length: number, open: () => PcmSource) {
     this.rate = rate;
     this.length = length;

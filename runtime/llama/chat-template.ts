@@ -93,9 +93,9 @@ export class ChatTemplate {
     const messages = continued
       ? [...prompt.messages.slice(0, -1), { ...last, content: marked(last.content) }]
       : prompt.messages;
-    const told = { ...prompt.templateArguments, messages, ...(prompt.tools ? { tools: prompt.tools } : {}) };
+    const variables = { ...prompt.templateArguments, messages, ...(prompt.tools ? { tools: prompt.tools } : {}) };
     const text = this.#template.render({
-      ...(inDoubles(told) as typeof told),
+      ...(inDoubles(variables) as typeof variables),
       add_generation_prompt: !continued,
       bos_token: this.#texts.bos,
       eos_token: this.#texts.eos,

@@ -161,7 +161,7 @@ function scoreOf(token: number, logprobs: ReadonlyMap<number, number> | undefine
 const chunkTokens = 32;
 
 /**
- * Log-probabilities of the prompt's own tokens (`echo` with `logprobs`): every position is asked for its logits, so nothing of a
+ * Log-probabilities of the prompt's own tokens (`echo` with `logprobs`): logits are computed for every position, so nothing of a
  * cached prefix can be reused. The last token is left for the generation that follows.
  */
 async function scorePrompt(

@@ -1,4 +1,4 @@
-// Prompts that cannot fit are refused before all of them is tokenised: on the thread that serves everybody, 9 MiB would
+// Prompts that cannot fit are refused before all of them is tokenised: on the thread that serves all requests, 9 MiB would
 // take many seconds. Other requests run in between.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { FairTurns } from "../batch/fair-turns.ts";

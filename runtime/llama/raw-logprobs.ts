@@ -1,6 +1,6 @@
 // Log-probabilities of the model's own distribution. The library offers those left after temperature, top-p and grammar,
 // as a list of the whole vocabulary; so the binding's sampler call is wrapped, the one place where internals are used:
-// a call that asks for probabilities samples as always and then reads the logits of the chosen and of the top tokens.
+// a call that requests probabilities samples as always and then reads the logits of the chosen and of the top tokens.
 // A call that fails reports that there is no token: the library does not await the failure, which would end the process.
 import type { LlamaContext } from "node-llama-cpp";
 

@@ -33,7 +33,7 @@ export function checkIo(
     if (!session.inputs.some((input) => input.name === name)) throw refuse(`has no input ${name}`);
   for (const input of session.inputs) {
     const known = needs.known.find(({ name }) => name === input.name);
-    if (!known) throw refuse(`wants an input ${input.name} that nobody can give`);
+    if (!known) throw refuse(`wants an input ${input.name} that no request can provide`);
     checkOne(input, known, refuse);
   }
   for (const wanted of needs.outputs) {

@@ -51,7 +51,7 @@ export async function openGraph(options: OpenOptions): Promise<OpenGraph> {
       refused.push(`${provider}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
-  throw new Error(refused.at(-1)?.replace(/^\w+: /, "") ?? "no execution provider was asked for");
+  throw new Error(refused.at(-1)?.replace(/^\w+: /, "") ?? "no execution provider was requested");
 }
 
 async function create(options: OpenOptions, provider: string): Promise<InferenceSession> {

@@ -64,7 +64,7 @@ const maxTokens = 448;
  */
 function stopper(stop: Int32Array) {
   return (_: unknown, logits: Tensor) => {
-    if (Atomics.load(stop, 0) !== 0) throw new Error("nobody waits for this any more");
+    if (Atomics.load(stop, 0) !== 0) throw new Error("the request was cancelled");
     return logits;
   };
 }

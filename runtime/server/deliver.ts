@@ -1,4 +1,4 @@
-// Runs a job and writes its answer: one JSON object, or frames while it runs with usage where the client asked for it.
+// Runs a job and writes its answer: one JSON object, or frames while it runs with usage where the client requested it.
 import type { AnswerFormat } from "./answer-format.ts";
 import type { TaskCall } from "./engine.ts";
 import { EventStream } from "./event-stream.ts";

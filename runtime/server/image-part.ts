@@ -1,4 +1,4 @@
-// A picture in a request: its bytes stand in a data: address. Nothing is fetched from anywhere.
+// A picture in a request: its bytes are in a data: URL. Nothing is fetched.
 import { isJsonObject } from "../../proto/json-object.ts";
 import { invalid, unusable } from "./request-error.ts";
 import type { EngineImage } from "./text-engine.ts";

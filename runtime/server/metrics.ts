@@ -92,8 +92,8 @@ export class RuntimeMetrics {
     this.#infer = histogram("infer_seconds", "Time per step", firstTokens);
     this.#queue = histogram("queue_seconds", "Time that an item waited for its batch", firstTokens);
     this.#splits = counter("batch_splits", "Batches that failed as a whole and were run in halves, by cause", "cause");
-    this.#audio = counter("audio_seconds", "Seconds of sound heard");
-    gauge("fallback", "1 while the model runs on less than was asked for; /health says why", () =>
+    this.#audio = counter("audio_seconds", "Seconds of input audio");
+    gauge("fallback", "1 while the model runs with less than requested; /health has the reason", () =>
       state.engine?.warnings?.length ? 1 : 0,
     );
   }

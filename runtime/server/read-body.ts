@@ -40,7 +40,7 @@ function readBytes(request: IncomingMessage): Promise<Buffer> {
     request.on("end", () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
     request.on("error", reject);
     request.on("close", () => {
-      if (!request.complete) reject(new Error("the client went away"));
+      if (!request.complete) reject(new Error("the client disconnected"));
     });
   });
 }

@@ -55,7 +55,7 @@ export async function readForm(request: IncomingMessage): Promise<Form> {
     form.on("finish", resolve);
     request.on("error", reject);
     request.on("close", () => {
-      if (!request.complete) reject(new Error("the client went away"));
+      if (!request.complete) reject(new Error("the client disconnected"));
     });
     request.pipe(form);
   });

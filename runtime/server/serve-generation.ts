@@ -81,7 +81,7 @@ async function serveRequest(
     firstTokenMs ??= performance.now() - startedAt;
   };
   response.on("close", () => {
-    if (!response.writableFinished) gone.abort(new Error("the client went away"));
+    if (!response.writableFinished) gone.abort(new Error("the client disconnected"));
   });
   response.setHeader(requestIdHeader, requestId);
   state.begin();
@@ -93,7 +93,7 @@ async function serveRequest(
     const call = { request, response, signal: gone.signal, usage, model, formerAdapters, onFirstToken, ...origin };
     await asTenant(tenant, () => work(engine, call));
   } catch (error) {
-    // Reading the body of a client that went away fails too.
+    // Reading the body fails too when the client disconnects.
     if (!gone.signal.aborted) {
       failure = renderError(error);
       writeJson(response, failure.status, failure.body, failure.headers);

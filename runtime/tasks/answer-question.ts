@@ -91,7 +91,7 @@ function windowsOf(tokenizer: Tokenizer, question: string, context: string, ids:
   if (space < 16)
     throw unusable(
       "question",
-      `question leaves no room for the text: this model takes ${tokenizer.longest} tokens`,
+      `question leaves no space for the text: this model takes ${tokenizer.longest} tokens`,
       "context_length_exceeded",
     );
   const windows: Window[] = [];

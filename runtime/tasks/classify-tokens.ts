@@ -59,7 +59,7 @@ function judged(
   );
   return own.map((at, index) => {
     const scores = softmax(rows[at] ?? []);
-    const best = scores.reduce((most, score, label) => (score > (scores[most] as number) ? label : most), 0);
+    const best = scores.reduce((max, score, label) => (score > (scores[max] as number) ? label : max), 0);
     return { label: labels[best] ?? `LABEL_${best}`, score: scores[best] ?? 0, span: spans[index] as Span };
   });
 }

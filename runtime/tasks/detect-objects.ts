@@ -38,7 +38,7 @@ export function objectsIn(
     const scores = softmax(Array.from((logits?.data ?? []).slice(query * classes, (query + 1) * classes), Number));
     // The last label is that nothing is there.
     const own = scores.slice(0, -1);
-    const best = own.reduce((most, score, label) => (score > (own[most] as number) ? label : most), 0);
+    const best = own.reduce((max, score, label) => (score > (own[max] as number) ? label : max), 0);
     const [x = 0, y = 0, w = 0, h = 0] = Array.from((boxes?.data ?? []).slice(query * 4, query * 4 + 4), Number);
     const pixel = (value: number, size: number) => Math.max(0, Math.min(size, Math.trunc(value * size)));
     const box = {

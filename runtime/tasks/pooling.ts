@@ -40,7 +40,7 @@ function poolTokens(values: Float32Array, count: number, width: number, pooling:
   }
 }
 
-/** Of length one and cut as requested. `isUsuallyNormalized`: for a request that does not specify it. */
+/** Normalizes and truncates as requested. `isUsuallyNormalized`: default of a request that does not specify it. */
 export function shaped(
   vector: Float32Array,
   { normalize, dimensions }: { readonly normalize: boolean | undefined; readonly dimensions: number | undefined },

@@ -52,7 +52,7 @@ const perRunTokens = 48;
 const fewTokens = 24;
 /** For so long a run may keep the server's own thread. */
 const maxNearMs = 10;
-/** About so many tokens. */
+/** Approximate number of tokens. */
 const longestNear = "warm ".repeat(fewTokens - 2);
 
 export async function openTextGraph<Result>(
@@ -68,7 +68,7 @@ export async function openTextGraph<Result>(
   const output = checkIo(graph, task.name, session, needs);
   const fetched = [output.name, ...(task.besides ?? [])];
   const runOn = async (one: Pick<NearSession, "run">, items: readonly Encoded[]) => {
-    const longest = items.reduce((most, { ids }) => Math.max(most, ids.length), 1);
+    const longest = items.reduce((max, { ids }) => Math.max(max, ids.length), 1);
     const outputs = await one.run(feedsOf(session, tokenizer.padId, items, longest), fetched);
     return task.read(outputs[output.name] as TensorValue, { items, longest }, outputs);
   };

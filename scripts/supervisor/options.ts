@@ -13,7 +13,7 @@ export interface ExternalServer {
   readonly url: string;
   /** Key that it requires; undefined: none. */
   readonly apiKey?: string | undefined;
-  /** What it speaks; default: openai. */
+  /** API format; default: openai. */
   readonly format?: ServerApi | undefined;
   /** Requests that it gets at once; default: `defaultExternalBatch`. */
   readonly maxBatchSize?: number | undefined;
@@ -164,9 +164,9 @@ function port(text: string): number {
 
 function agents(text: string): number {
   const value = Number(text);
-  const most = Math.max(4, availableParallelism());
-  if (!Number.isInteger(value) || value < 1 || value > most) {
-    throw new InvalidArgumentError(`This machine takes 1 to ${most} agents.`);
+  const max = Math.max(4, availableParallelism());
+  if (!Number.isInteger(value) || value < 1 || value > max) {
+    throw new InvalidArgumentError(`This machine takes 1 to ${max} agents.`);
   }
   return value;
 }

@@ -46,14 +46,14 @@ interface AgentsWait {
 interface Node {
   readonly name: string;
   readonly state: string;
-  /** Time since the control plane heard from the host. */
+  /** Time since the last report of the host. */
   readonly silent_seconds: number;
 }
 
 const limitMs = 60_000;
 
 /**
- * Returns when the control plane has heard from every agent since this call. A host that is only known from the last start
+ * Returns when every agent has reported since this call. A host that is only known from the last start
  * does not count. Throws UpError with the agent's reason if it cannot connect.
  */
 export async function untilAgentsConnected({ api, agents, dataDir, step, signal }: AgentsWait): Promise<void> {

@@ -38,7 +38,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
   });
 
   open.post("/v1/auth/sign-in", {
-    summary: "Sign in by e-mail address and password; sets the cookie `session`, or asks for the second factor",
+    summary: "Sign in by e-mail address and password; sets the cookie `session`, or requires the second factor",
     body: SignInRequest,
     answer: SignInAnswer,
     refusals: [401, 403, 429],

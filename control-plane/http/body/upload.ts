@@ -77,7 +77,7 @@ async function receive(
     form.on("error", (cause: unknown) => reject(malformedForm(cause)));
     form.on("finish", resolve);
     raw.once("close", () => {
-      if (!raw.complete) reject(malformedForm(new Error("the client went away")));
+      if (!raw.complete) reject(malformedForm(new Error("the client disconnected")));
     });
     if (state)
       silence = new Silence(state.waits, () => {

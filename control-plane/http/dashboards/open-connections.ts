@@ -1,4 +1,4 @@
-// Open requests and WebSockets of dashboards: at most so many per dashboard, each closed when its visit ends.
+// Open requests and WebSockets of dashboards: limited per dashboard, each closed when its visit ends.
 import type { Visit } from "../../agent-instances/dashboards.ts";
 import { DashboardBusy } from "../../agent-instances/errors.ts";
 import { restarting } from "../errors/errors.ts";

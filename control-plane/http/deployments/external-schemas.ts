@@ -16,7 +16,7 @@ const externalTasks = [
 
 const usd = (description: string, maximum = 1_000_000) => Type.Number({ minimum: 0, maximum, description });
 
-/** What the operator pays the provider. */
+/** Prices that the operator pays the provider. */
 const Costs = Type.Object(
   {
     input: Type.Optional(usd("USD per million prompt tokens")),

@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import { readLines } from "../../batches/read-lines.ts";
 
-/** Of a line of a result file. */
+/** Maximum of a line of a result file. */
 const usualMaxLineBytes = 80 * 1024 * 1024;
 
 /** Opens all files before the first byte, so that a missing one is an error of the request. Throws the errors of `open`. */

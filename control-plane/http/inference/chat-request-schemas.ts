@@ -40,7 +40,7 @@ const Format = tagged("type", {
   regex: { regex: { type: "string", minLength: 1 } },
 });
 
-/** Engines know other types as well, whose size nobody measures (`check-format.ts`). */
+/** Engines know other types as well, whose size is not measured (`check-format.ts`). */
 export const ResponseFormat = Type.Unsafe<Record<string, unknown> | null>({ anyOf: [Format, { type: "null" }] });
 
 export const reasoningEfforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];

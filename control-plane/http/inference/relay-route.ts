@@ -47,7 +47,7 @@ export interface Reply {
   readonly reply: object;
 }
 
-/** What the inference endpoints in OpenAI's format have in common. */
+/** Common settings of the inference endpoints in OpenAI's format. */
 export const compatPost = {
   method: "POST",
   tag: "inference",

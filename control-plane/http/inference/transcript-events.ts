@@ -45,7 +45,7 @@ function errorOf(error: unknown): object {
 const textPart = (kind: "delta" | "whole", text: unknown): TranscriptPart | undefined =>
   typeof text === "string" ? { kind, text } : undefined;
 
-/** Of a transcript. Engines have no limit of their own. */
+/** Maximum of a transcript. Engines have no limit of their own. */
 export const maxTranscriptBytes = 4 * 1024 * 1024;
 
 /** Joins the parts of one transcript. */

@@ -164,7 +164,7 @@ function endOfFrames(bytes: Buffer): number {
 }
 
 const newline = 10;
-/** Of a frame that begins with another field. */
+/** Data of a frame that begins with another field. */
 const dataLine = /^data: ?(.*)$/m;
 
 const framesOf = (text: string): readonly string[] => text.split(text.includes("\r") ? /\r?\n\r?\n/ : "\n\n");

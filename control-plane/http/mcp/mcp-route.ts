@@ -120,7 +120,7 @@ function asWebRequest(request: FastifyRequest): Request {
     const value = request.headers[name];
     if (typeof value === "string") headers.set(name, value);
   }
-  // `*/*`, or no header, accepts both types that the handler asks for.
+  // `*/*`, or no header, accepts both types that the handler requires.
   if (/^\s*\*\/\*\s*$/.test(headers.get("accept") ?? "*/*"))
     headers.set("accept", "application/json, text/event-stream");
   return new Request("http://localhost/mcp", { method: "POST", headers, body: JSON.stringify(request.body) });

@@ -44,7 +44,7 @@ function addScope(
 ): void {
   const scope = endpoints.with(common);
   scope.put(path, {
-    summary: `Let ${whose} stand for models, with weights and fallbacks`,
+    summary: `Map ${whose} to models, with weights and fallbacks`,
     params: AliasName,
     bodyLimitBytes: mediumBodyBytes,
     body: AliasRequest,
@@ -63,7 +63,7 @@ function addScope(
     },
   });
   scope.get(path, {
-    summary: `The models that ${whose} stands for`,
+    summary: `The models of ${whose}`,
     params: AliasName,
     answer: AliasAnswer,
     refusals: [404],

@@ -1,4 +1,4 @@
-// The fields of a request as a list, made from the schema that validates it: whatever bound stands in one stands in both.
+// The fields of a request as a list, made from the schema that validates it, so that both have the same bounds.
 import type { TSchema } from "typebox";
 import type { FieldInfo } from "./model-record-schemas.ts";
 
@@ -36,7 +36,7 @@ function listed(schema: Schema, parent: string, example: Examples): readonly Fie
 const isFirstOfName = (field: FieldInfo, index: number, all: readonly FieldInfo[]): boolean =>
   all.findIndex((one) => one.name === field.name && one.parent === field.parent) === index;
 
-/** Of an object, of each of its alternatives, of a list's items: a name may come in several forms. */
+/** Fields of an object, of each of its alternatives and of a list's items: a name may have several forms. */
 function propertiesOf(schema: Schema): ReadonlyMap<string, readonly Schema[]> {
   const found = new Map<string, readonly Schema[]>(
     Object.entries(schema.properties ?? {}).map(([name, form]) => [name, [form]]),

@@ -4,14 +4,14 @@ import { nullable } from "../inference/sampling-schemas.ts";
 
 const number = (description: string) => Type.Optional(Type.Number({ minimum: 0, description }));
 
-/** Which price it has follows from its type. */
+/** Its type determines which price it has. */
 export const ModelPricing = Type.Object({
   type: Type.String({ description: "uptime, tokens, input_tokens, input_length, input_character_length, image_units" }),
   cents_per_sec: Type.Number({ minimum: 0, description: "Price of one instance for type uptime; else 0" }),
   cents_per_input_token: number("Cents"),
   cents_per_output_token: number("Cents"),
   rate_per_input_token_cached: number("Cents per cached input token"),
-  cents_per_input_sec: number("Cents per second of audio heard"),
+  cents_per_input_sec: number("Cents per second of input audio"),
   cents_per_input_chars: number("Cents per character spoken"),
   cents_per_image_unit: number("Cents per image of the default size and steps"),
   default_width: Type.Optional(Type.Integer()),

@@ -56,7 +56,7 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
   });
 
   callers.get("/models/private/list", {
-    summary: "Models of your own that nobody else sees",
+    summary: "List your private models",
     answer: ModelSummaries,
     handler: ({ caller }) =>
       listOf(caller, (model) => isOwn(caller, model) && !model.isPublic && !model.about?.isShown),
@@ -152,7 +152,7 @@ function addModelOwnerRoutes(endpoints: Endpoints, { modelRecords: records, spin
 
   own.post("/models/:model_name/publicity", {
     params: named,
-    summary: "Show the record of a model of your own to every account, or to nobody else",
+    summary: "Show the record of your model to every account, or only to yours",
     body: PublicityRequest,
     answer: PublicityAnswer,
     refusals: [404],

@@ -100,7 +100,7 @@ export const OfferRequest = Type.Object({
     cached_input: Type.Optional(price("USD per million cached prompt tokens; default: as input")),
     output: price("USD per million generated tokens"),
     characters: Type.Optional(price("USD per million characters spoken")),
-    audio: Type.Optional(price("USD per 1000 seconds of audio heard")),
+    audio: Type.Optional(price("USD per 1000 seconds of input audio")),
     image: Type.Optional(price("USD per image", maxImageUsd)),
     image_steps: Type.Optional(
       Type.Integer({

@@ -9,7 +9,7 @@ export interface Pricing {
   readonly output: number;
 }
 
-/** USD per million characters, per 1000 seconds of audio, per image of so many steps. */
+/** USD per million characters, per 1000 seconds of audio, per image of the given steps. */
 export interface UnitPricing {
   readonly characters?: number;
   readonly audio?: number;

@@ -131,7 +131,7 @@ function exactNumbers<Value>(value: Value): Value {
 /** https://tc39.es/proposal-json-parse-with-source/ */
 const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };
 
-// Lines that a shell runs as they stand: the key comes from STOKER_API_KEY, the server from the record's own address.
+// Lines that a shell runs unchanged: the key comes from STOKER_API_KEY, the server from the record's own address.
 type Model = Pick<ServedModel, "name" | "task">;
 
 /** One second of silence as a WAV file on standard output: 16 kHz, 16 bits. Put your own file in its place. */

@@ -1,4 +1,4 @@
-// Open WebSockets of the API and their sessions: at most so many per account. A session ends when its credential does, when its client
+// Open WebSockets of the API and their sessions, limited per account. A session ends when its credential does, when its client
 // is silent or reads nothing for too long, or when this control plane stops.
 import { Gauge, type Registry } from "prom-client";
 import type { WebSocket } from "ws";

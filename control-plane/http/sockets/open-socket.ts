@@ -14,7 +14,7 @@ import { type ClosingResponse, RequestState, type StateDeps } from "../core/requ
 import type { Dialect, Refusal } from "../errors/error-body.ts";
 import { refusalOf } from "../errors/render-error.ts";
 
-/** Of messages that the client has not read: above the first, requests pause; above the second, it is disconnected. */
+/** Bytes of messages that the client has not read: above the first, requests pause; above the second, it is disconnected. */
 const maxUnreadBytes = 256 * 1024;
 const unreadCutBytes = 4 * 1024 * 1024;
 

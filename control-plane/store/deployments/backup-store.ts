@@ -283,11 +283,11 @@ function faultOf({ operation, outcome, errorCode: code, errorMessage: said }: En
     case "expired":
       return `${what}: the host was not reached in time, so it was not begun. Try again.`;
     case "failed":
-      return `${what}: ${publicCodes.has(code) ? said : "it failed on the host; your data is as it was. Try again, and tell your operator if it stays so."}`;
+      return `${what}: ${publicCodes.has(code) ? said : "it failed on the host; your data is unchanged. Try again, and contact your operator if it fails again."}`;
     case null:
       return `${what}: the host does not answer. Try again when it is back.`;
     default:
-      return `${what}: the host refused it (${outcome}). Try again; tell your operator if it stays so.`;
+      return `${what}: the host refused it (${outcome}). Try again, and contact your operator if it fails again.`;
   }
 }
 

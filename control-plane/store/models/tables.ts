@@ -6,7 +6,7 @@ import type { AliasTarget } from "../../catalog/store.ts";
 import type { DefaultTime, Json, Time } from "../core/columns.ts";
 
 export interface ModelsTables {
-  /** Names that stand for one or several models. */
+  /** Names for one or several models. */
   modelAlias: {
     /** Null: an operator's, for every account. */
     accountId: AccountId | null;

@@ -72,7 +72,7 @@ const maxKnown = 50_000;
 
 /**
  * Makes the rows of months and tokens at their first use, outside the transactions that move money; an account's own row is
- * made with the account. Rows are never removed, so each is asked for once.
+ * made with the account. Rows are never removed, so each is read once.
  */
 export function createBudgetMaker(db: Db): (scopes: readonly BudgetScope[]) => Promise<void> {
   const known = new Set<string>();

@@ -41,8 +41,8 @@ export function createChargeStore(db: Db): ChargeStore {
   return asked<ChargeStore>({
     begin: ({ account, purpose, invoiceId, provider }, amountOf, claimMs) =>
       inTransaction(db, async (trx) => {
-        // A charge is credited before it ends, and credits take this lock: whoever ended is in the books read after it, and
-        // whoever has not is refused by one partial unique index or the other.
+        // A charge is credited before it ends, and credits take this lock. So an ended charge is in the books read after it,
+        // and a running one is refused by a partial unique index.
         await lockBudgets(trx, [accountBudget(account)]);
         const money = await accountMoney(trx, account, Date.now());
         if (!money) return undefined;
@@ -54,7 +54,7 @@ export function createChargeStore(db: Db): ChargeStore {
     replaceTopup: ({ account, amount, provider }, claimMs) =>
       inTransaction(db, async (trx) => {
         await lockBudgets(trx, [accountBudget(account)]);
-        const note = "another amount was asked for";
+        const note = "another amount was requested";
         // The operator decides on what was read: another amount is another request.
         const replaced = await trx
           .updateTable("charge")
@@ -152,7 +152,7 @@ export function createChargeStore(db: Db): ChargeStore {
 
 type NewCharge = Pick<Charge, "account" | "purpose" | "invoiceId" | "amount"> & { readonly provider: string };
 
-/** Since the last one of the kind that came to something, or failed by somebody's fault. */
+/** Counts failures without a cause since the last charge of the kind that ended otherwise. */
 async function unmadeOf(
   trx: Trx,
   { account, purpose, invoiceId }: Omit<NewCharge, "amount" | "provider">,

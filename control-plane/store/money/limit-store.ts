@@ -56,7 +56,7 @@ export function createLimitStore(db: Db): LimitStore {
           after: { monthly_limit: limit?.toString() ?? null },
         });
         await announce(trx, "limit", account);
-        // What is known of the credentials says whether there is a limit at all.
+        // The cached credentials contain whether there is a limit.
         await announce(trx, key === undefined ? "account" : "key", key ?? account);
         return true;
       }),

@@ -6,7 +6,7 @@ import type { Db } from "../core/schema.ts";
 
 export function createMoneyOverviewStore(db: Db): MoneyOverviewStore {
   return asked<MoneyOverviewStore>({
-    async overview(month, most) {
+    async overview(month, max) {
       const sums = await sql<{ imbalance: bigint; leased: bigint; open: bigint; loss: bigint; quarantined: bigint }>`
         select
           (select coalesce(sum(abs(total)), 0)::bigint from (
@@ -28,7 +28,7 @@ export function createMoneyOverviewStore(db: Db): MoneyOverviewStore {
       }>`
         select account_id, display_name, email, spent, requests from (
           select account_id, sum(cost)::bigint as spent, sum(records)::bigint as requests from usage_month
-          where month = ${month} group by 1 having sum(cost) > 0 order by 2 desc, 1 limit ${most}) top
+          where month = ${month} group by 1 having sum(cost) > 0 order by 2 desc, 1 limit ${max}) top
         join account using (account_id) order by spent desc, account_id`.execute(db);
       const { imbalance = 0n, leased = 0n, open = 0n, loss = 0n, quarantined = 0n } = sums.rows[0] ?? {};
       return {

@@ -121,9 +121,9 @@ export interface MoneyTables {
     /** Empty: none. */
     discountId: string;
     deployId: string;
-    /** Of usage, voided ones not counted; so for all units. */
+    /** Sum of usage without voided records; also for all units. */
     records: bigint;
-    /** Of customer_spent in the ledger. */
+    /** Sum of customer_spent in the ledger. */
     entries: bigint;
     cost: bigint;
     tokens: bigint;
@@ -304,7 +304,7 @@ export interface MoneyTables {
     /** The provider's id of the payment, also of one that is pending. */
     reference: string | null;
     note: Generated<string>;
-    /** Of a failed one: whose it was (billing/payment-store.ts); `replaced`: another amount was asked for. */
+    /** FailureCause of a failed charge (billing/payment-store.ts); `replaced`: another amount was requested. */
     cause: Generated<string | null>;
     createdAt: DefaultTime;
     endedAt: Time | null;
@@ -318,7 +318,7 @@ export interface MoneyTables {
     accountId: AccountId;
     /** Only what this host meters is believed; null when the instance was gone before its first hold. */
     hostId: string | null;
-    /** Of each of its GPUs: 1 all of it. */
+    /** Share of each of its GPUs; 1: the whole GPU. */
     gpuShare: Generated<number>;
     /** Whole minutes of control-plane time that were promised in advance: minutes metered outside them are not billed. */
     covered: Generated<string>;

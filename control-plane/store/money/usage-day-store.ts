@@ -17,14 +17,14 @@ interface DayRow {
 
 export function createUsageDayStore(db: Db): UsageDayStore {
   return asked<UsageDayStore>({
-    async dayUse(account, by, fromMs, toMs, most) {
+    async dayUse(account, by, fromMs, toMs, max) {
       const range = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
       const query =
         by === "token"
-          ? byToken(account, range, most)
+          ? byToken(account, range, max)
           : by === "user"
-            ? byUser(account, range, most)
-            : byLedger(account, by, range, most);
+            ? byUser(account, range, max)
+            : byLedger(account, by, range, max);
       const { rows } = await query.execute(db).catch(tooLong("Summing the use of these days"));
       return rows.map((row) => ({
         dayMs: row.day.getTime(),
@@ -49,7 +49,7 @@ interface Range {
 }
 
 /** Money is summed from the ledger, units from the records; both by time of posting, as months and invoices are. */
-function byLedger(account: AccountId, by: "model" | "key", { from, to }: Range, most: number): RawBuilder<DayRow> {
+function byLedger(account: AccountId, by: "model" | "key", { from, to }: Range, max: number): RawBuilder<DayRow> {
   const column = sql.ref(by === "model" ? "model" : "keyId");
   return sql<DayRow>`
     with money as (
@@ -68,11 +68,11 @@ function byLedger(account: AccountId, by: "model" | "key", { from, to }: Range, 
     )
     select day, name, null as key_id, null::bigint as lim, requests, input, output, cost
     from money full join counted using (day, name)
-    order by cost desc nulls last, day, name limit ${most}`;
+    order by cost desc nulls last, day, name limit ${max}`;
 }
 
 /** Amounts charged, by the end user that the request named. */
-function byUser(account: AccountId, { from, to }: Range, most: number): RawBuilder<DayRow> {
+function byUser(account: AccountId, { from, to }: Range, max: number): RawBuilder<DayRow> {
   return sql<DayRow>`
     select date_trunc('day', settled_at, 'UTC') as day, coalesce(e.name, '') as name, null as key_id, null::bigint as lim,
       count(*) filter (where gpu_ms = 0) as requests, sum(input_tokens) as input, sum(output_tokens) as output,
@@ -80,11 +80,11 @@ function byUser(account: AccountId, { from, to }: Range, most: number): RawBuild
     from usage u left join end_user e on e.end_user_id = u.end_user
     where u.account_id = ${account} and not voided
       and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
-    group by 1, 2 order by cost desc, day, name limit ${most}`;
+    group by 1, 2 order by cost desc, day, name limit ${max}`;
 }
 
 /** Amounts charged to tokens with their own limit; other tokens are not recorded. */
-function byToken(account: AccountId, { from, to }: Range, most: number): RawBuilder<DayRow> {
+function byToken(account: AccountId, { from, to }: Range, max: number): RawBuilder<DayRow> {
   return sql<DayRow>`
     with counted as (
       select date_trunc('day', settled_at, 'UTC') as day, token_budget, max(key_id) as key_id, count(*) as requests,
@@ -92,7 +92,7 @@ function byToken(account: AccountId, { from, to }: Range, most: number): RawBuil
       from usage
       where account_id = ${account} and not voided and token_budget is not null
         and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
-      group by 1, 2 order by cost desc limit ${most}
+      group by 1, 2 order by cost desc limit ${max}
     )
     select day, token_budget as name, key_id, lim, requests, input, output, cost
     from counted left join budget on budget_id = token_budget

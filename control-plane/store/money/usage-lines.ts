@@ -36,7 +36,7 @@ const names = sql`
 export async function monthLines(db: Db, account: AccountId, first: number, last: number): Promise<MonthLine[]> {
   const { rows } = await sql<LineRow>`
     with sums as (
-      -- Units whose price no entry names (they were free, or old) stand on the line without one.
+      -- Units whose price no entry names (they were free, or old) are on the line without one.
       select month, key_id, model, case when entries > 0 then price_version else 0 end as price_version,
         case when entries > 0 then discount_id else '' end as discount_id, cost,
         case when records > 0 then deploy_id end as deploy_id,
@@ -87,7 +87,7 @@ export async function ledgerLines(db: Db, account: AccountId, fromMs: number, to
         and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
       group by 1, 2, 3, 4, 5
     ), units as (
-      -- Units whose price no entry names (they were free, or old) stand on the line without one.
+      -- Units whose price no entry names (they were free, or old) are on the line without one.
       select c.month, c.key_id, c.model, case when m.model is null then 0 else c.price_version end as price_version,
         case when m.model is null then '' else c.discount_id end as discount_id, max(c.deploy_id) as deploy_id,
         max(c.pricing_type) as pricing_type, ${shown("sum(c.milli_units)")} as milli_units

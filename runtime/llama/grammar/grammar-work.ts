@@ -143,11 +143,11 @@ function searchCostlyText(walk: GrammarWalk, rule: number): void {
   };
   add(walk.start(rule), 0);
   for (let texts = 0; texts < maxTexts && waiting.length > 0; texts++) {
-    const most = waiting.reduce(
+    const max = waiting.reduce(
       (best, one, i, all) => (one.open.stacks.length > (all[best]?.open.stacks.length ?? 0) ? i : best),
       0,
     );
-    const [{ open, length }] = waiting.splice(most, 1) as [{ open: OpenStacks; length: number }];
+    const [{ open, length }] = waiting.splice(max, 1) as [{ open: OpenStacks; length: number }];
     const isTokenEnd = length % tokenCharacters === 0;
     const from = isTokenEnd ? { stacks: open.stacks, ways: open.stacks.map(() => 1) } : open;
     for (const point of firstCharacters(walk, from.stacks)) add(walk.accept(from, point), length + 1);

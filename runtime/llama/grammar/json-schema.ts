@@ -41,7 +41,7 @@ const maxRepetition = 2000;
 const maxRepetitions = 50_000;
 /** Maximum values of all enumerations together: each token is compared with all open ones. */
 const maxValues = 1000;
-/** Reading more of them would keep the server from everybody else. */
+/** Reading more of them would block all other requests. */
 const maxParts = 5000;
 
 /** A whole grammar. Throws UnsupportedConstraint with the path of the part at fault. */

@@ -17,7 +17,7 @@ export const insideJson: Dialect = {
   forbidden: '"\\\\\\x00-\\x1F',
 };
 
-/** Longer ones, and those of more repetitions, take seconds of everybody's time for each token. */
+/** Longer ones, and those with more repetitions, block all requests for seconds per token. */
 const longest = 10_000;
 /** Maximum number of variable-length parts; those in a repeated group count once per repetition, as all may be open at once. */
 const maxVarying = 64;

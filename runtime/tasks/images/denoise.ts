@@ -86,7 +86,7 @@ function restored({ kept, schedule }: Painting, latents: Latents, i: number): La
   const before = schedule.noised(kept.clean, kept.noise, i);
   const { share } = kept;
   return latents.map((value, at) => {
-    const anew = share[at % share.length] as number;
-    return anew * value + (1 - anew) * (before[at] as number);
+    const repainted = share[at % share.length] as number;
+    return repainted * value + (1 - repainted) * (before[at] as number);
   });
 }

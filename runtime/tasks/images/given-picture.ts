@@ -6,7 +6,7 @@ import { decodeCanvas, scaledCanvas } from "./picture-file.ts";
 export interface GivenPicture {
   readonly rgb: Uint8Array;
   /** Share of each pixel that is painted again, 0 to 1; undefined: the whole picture. */
-  readonly anew: Float32Array | undefined;
+  readonly repainted: Float32Array | undefined;
 }
 
 interface Size {
@@ -27,7 +27,8 @@ export async function givenPicture(bytes: Buffer, mask: Buffer | undefined, size
       `the picture is ${picture.width}x${picture.height} and ${size.width}x${size.height} has another shape; cut it, or name a size of its shape`,
     );
   const { rgb, alpha } = await scaledCanvas(picture, size.width, size.height);
-  if (mask === undefined) return { rgb, anew: alpha?.some((value) => value < 255) ? seenThrough(alpha) : undefined };
+  if (mask === undefined)
+    return { rgb, repainted: alpha?.some((value) => value < 255) ? seenThrough(alpha) : undefined };
   const cover = await decodeCanvas(mask).catch((error) => refusePicture(error, "mask"));
   if (cover.width !== picture.width || cover.height !== picture.height)
     throw unusable(
@@ -36,15 +37,15 @@ export async function givenPicture(bytes: Buffer, mask: Buffer | undefined, size
     );
   const fitted = await scaledCanvas(cover, size.width, size.height);
   if (!fitted.alpha?.some((value) => value < 255))
-    throw unusable("mask", "nothing of the mask is transparent, and only what is transparent is painted anew");
-  return { rgb, anew: seenThrough(fitted.alpha) };
+    throw unusable("mask", "nothing of the mask is transparent, and only what is transparent is repainted");
+  return { rgb, repainted: seenThrough(fitted.alpha) };
 }
 
 /** 1 for each latent with at least one pixel that is painted again. */
-export function latentMask(anew: Float32Array, { width, height }: Size, factor: number): Float32Array {
+export function latentMask(repainted: Float32Array, { width, height }: Size, factor: number): Float32Array {
   const across = width / factor;
   const mask = new Float32Array(across * (height / factor));
-  for (const [at, share] of anew.entries()) {
+  for (const [at, share] of repainted.entries()) {
     const cell = Math.floor(Math.floor(at / width) / factor) * across + Math.floor((at % width) / factor);
     if (share > 0) mask[cell] = 1;
   }

@@ -86,7 +86,7 @@ export function openPainter(
     const schedule = schedules.make(steps);
     const run = given ? Math.max(1, Math.min(steps, Math.floor(steps * given.strength))) : steps;
     const clean = given && (await graphs.latents(planesOf(given.rgb), latentSize));
-    const mask = given?.anew && latentMask(given.anew, size, graphs.factor);
+    const mask = given?.repainted && latentMask(given.repainted, size, graphs.factor);
     const from = steps - run;
     const done = Array<number>(n).fill(0);
     const paintings = done.map((_, index): Painting => {
@@ -122,7 +122,7 @@ export function openPainter(
       call.signal.throwIfAborted();
       if (!latents) throw new TypeError("a picture that is waited for was not painted");
       const painted = rgbOf(await graphs.pixels(latents, latentSize));
-      pictures.push(given?.anew ? blended(painted, given.rgb, given.anew) : painted);
+      pictures.push(given?.repainted ? blended(painted, given.rgb, given.repainted) : painted);
     }
     return pictures;
   }

@@ -77,10 +77,10 @@ export function rgbOf(planes: Float32Array): Uint8Array {
   return new Uint8Array(rgb.buffer);
 }
 
-/** Share `anew` of the first and the rest of the second, by pixel. */
-export function blended(painted: Uint8Array, given: Uint8Array, anew: Float32Array): Uint8Array {
+/** Share `repainted` of the first and the rest of the second, by pixel. */
+export function blended(painted: Uint8Array, given: Uint8Array, repainted: Float32Array): Uint8Array {
   return painted.map((value, at) => {
-    const share = anew[Math.floor(at / 3)] as number;
+    const share = repainted[Math.floor(at / 3)] as number;
     return Math.round(share * value + (1 - share) * (given[at] as number));
   });
 }

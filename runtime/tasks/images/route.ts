@@ -88,7 +88,7 @@ async function answer(
   checkSize(painter.sizes, size.width, size.height, "size");
   const seed = ask.seed ?? randomInt(seeds);
   const picture = given && (await givenPicture(given.image, given.mask, size));
-  const isMasked = picture?.anew !== undefined;
+  const isMasked = picture?.repainted !== undefined;
   const strength = ask.strength ?? (isMasked ? maskedStrength : (given?.strength ?? 1));
   const painted = await painter.paint({ ...ask, size, seed, given: picture && { ...picture, strength } }, call);
   call.onFirstToken();

@@ -10,7 +10,7 @@ import { speechPieces } from "./pieces.ts";
 import { readSpeech } from "./request.ts";
 import type { Synthesiser } from "./synthesiser.ts";
 
-/** Coded at a time: a sentence in one go would keep everybody else waiting for a quarter of a second. */
+/** Encoded at a time: a whole sentence would delay all other requests by a quarter of a second. */
 const sliceSeconds = 0.2;
 
 export function speechRoute(synthesiser: Synthesiser): TaskRoute {

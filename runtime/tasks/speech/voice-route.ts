@@ -43,11 +43,7 @@ async function answer({ decode, worker, presetsHz }: VoiceRouteDeps, call: TaskC
   const pitchHz = await worker.medianPitchHz(sound, call.signal);
   const voice = pitchHz === undefined ? undefined : blendFor(pitchHz, presetsHz);
   if (pitchHz === undefined || !voice)
-    throw unusable(
-      "files",
-      "nobody is heard speaking in the recordings; send a few clear sentences of one speaker",
-      "no_voice",
-    );
+    throw unusable("files", "the recordings contain no speech; send a few clear sentences of one speaker", "no_voice");
   const body = {
     kind: "blend",
     voice: voiceText(voice),
@@ -75,13 +71,13 @@ function refused(error: unknown): never {
   throw new RequestError(400, error.message, { param: "files", code: "invalid_audio", cause: error });
 }
 
-const most = 3;
+const max = 3;
 
 /** `presetsHz`: median pitch by preset. Undefined where nothing is known of the presets. */
 export function blendFor(pitchHz: number, presetsHz: ReadonlyMap<string, number>): Voice | undefined {
   // Perceived pitch is logarithmic: an octave is as far at 100 Hz as at 200.
   const distance = (hz: number) => Math.abs(Math.log2(hz / pitchHz));
-  const nearest = [...presetsHz].sort(([, a], [, b]) => distance(a) - distance(b)).slice(0, most);
+  const nearest = [...presetsHz].sort(([, a], [, b]) => distance(a) - distance(b)).slice(0, max);
   if (nearest.length === 0) return undefined;
   // A hundredth of an octave is no difference, and keeps the weights finite.
   const parts = nearest.map(([preset, hz]) => ({ preset, weight: 1 / (distance(hz) + 0.01) }));

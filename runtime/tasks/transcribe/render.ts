@@ -1,4 +1,4 @@
-// A transcript in each form a client may ask for. Pure.
+// A transcript in each response format. Pure.
 import { deflateSync } from "node:zlib";
 import type { Segment, Transcript } from "./transcribe.ts";
 

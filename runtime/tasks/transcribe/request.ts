@@ -33,7 +33,7 @@ export function readTranscription(body: Body, task: TranscribeAsk["task"], model
   if (wantsWords && !model.hasWordTimes)
     throw unusable(
       "timestamp_granularities",
-      "this model's export has no cross-attention outputs, so it cannot time words; ask for segment timestamps",
+      "this model's export has no cross-attention outputs, so it cannot time words; request segment timestamps",
       "unsupported_value",
     );
   const isStream = readBoolean(fields, "stream");

@@ -40,7 +40,7 @@ export interface Transcript {
   readonly outputTokens: number;
 }
 
-/** Quieter than 16 bits can tell from nothing, the last of them being rounded: a model invents words for silence. */
+/** Quieter than the rounding of 16 bits: a model invents words for silence. */
 const silence = 1.5 / 0x8000;
 
 /** Maximum characters per token of the prompt. */
@@ -126,13 +126,13 @@ export function quietestCut(window: Float32Array, rate: number): number {
   const moment = Math.max(1, Math.round(momentSeconds * rate));
   const step = Math.max(1, Math.round(moment / 4));
   let best = window.length;
-  let least = Number.POSITIVE_INFINITY;
+  let min = Number.POSITIVE_INFINITY;
   for (let at = Math.floor((window.length * 2) / 3); at + moment <= window.length; at += step) {
     let energy = 0;
     for (let i = at; i < at + moment; i += 1) energy += (window[i] as number) ** 2;
     // The later of two silences: fewer windows for the same recording.
-    if (energy > least) continue;
-    least = energy;
+    if (energy > min) continue;
+    min = energy;
     best = at + Math.round(moment / 2);
   }
   return best;

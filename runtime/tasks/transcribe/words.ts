@@ -60,7 +60,7 @@ function soundWithin({ start, end }: Word, { window, rate, startsAt }: HeardWind
     const moment = window.subarray(at, Math.min(after, at + step));
     loudness.push(Math.sqrt(moment.reduce((sum, sample) => sum + sample ** 2, 0) / moment.length));
   }
-  const limit = quiet * loudness.reduce((most, one) => Math.max(most, one), 0);
+  const limit = quiet * loudness.reduce((max, one) => Math.max(max, one), 0);
   if (limit === 0) return { start, end };
   const isLoud = (one: number) => one > limit;
   return {

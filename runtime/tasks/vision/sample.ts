@@ -65,10 +65,10 @@ function likeliest(scores: Float32Array): number {
 
 /** Natural logarithms of the model's own distribution: the token's, and the `top` likeliest. */
 export function logprobsOf(logits: Float32Array, token: number, top: number) {
-  const most = logits[likeliest(logits)] as number;
+  const max = logits[likeliest(logits)] as number;
   let total = 0;
-  for (const score of logits) total += Math.exp(score - most);
-  const shift = most + Math.log(total);
+  for (const score of logits) total += Math.exp(score - max);
+  const shift = max + Math.log(total);
   const floor = Array.from(logits).sort((a, b) => b - a)[Math.max(0, top - 1)] as number;
   const ranked: { token: number; logprob: number }[] = [];
   if (top > 0)

@@ -78,11 +78,11 @@ export async function openVisionGraphs({ graphs }: TaskDeps, folder: ModelFolder
     async features({ pixels }: Tiles, signal: AbortSignal): Promise<Float32Array> {
       const [, tiles = 0, channels = 3, rows = 0, columns = 0] = pixels.dims;
       const size = channels * rows * columns;
-      const most = encoder.provider === "cpu" ? tilesAtOnce.cpu : tilesAtOnce.gpu;
+      const max = encoder.provider === "cpu" ? tilesAtOnce.cpu : tilesAtOnce.gpu;
       const parts: Float32Array[] = [];
-      for (let at = 0; at < tiles; at += most) {
+      for (let at = 0; at < tiles; at += max) {
         signal.throwIfAborted();
-        const count = Math.min(most, tiles - at);
+        const count = Math.min(max, tiles - at);
         const data = (pixels.data as Float32Array).slice(at * size, (at + count) * size);
         const feeds: Record<string, TensorValue> = {
           pixel_values: { type: "float32", data, dims: [1, count, channels, rows, columns] },

@@ -1,4 +1,4 @@
-// Requests of the Messages API. Fields that only tell a server how to cache or bill are accepted and ignored.
+// Requests of the Messages API. Fields that only affect caching or billing at a server are accepted and ignored.
 import { type Static, type TSchema, Type } from "typebox";
 import { ModelName, nullable, sampling } from "../sampling-schemas.ts";
 import { tagged } from "../tagged-schemas.ts";

@@ -176,8 +176,8 @@ export class RealtimeSession implements SocketSession {
   #append(audio: unknown): void {
     const samples = decoded(this.#config.format, audio);
     if (this.#isLeaving || samples.length === 0) return;
-    const most = mediaLimitBytes - holdStepBytes;
-    if (this.#sound.byteLength + samples.length > most) throw bufferFull(most, rateOf(this.#config.format));
+    const max = mediaLimitBytes - holdStepBytes;
+    if (this.#sound.byteLength + samples.length > max) throw bufferFull(max, rateOf(this.#config.format));
     if (!this.#hold(samples.length)) throw bodiesFull();
     this.#sound.append(samples);
     if (this.#voice) this.#followVoice(this.#voice, samples);

@@ -35,7 +35,7 @@ const aLaw = Int16Array.from({ length: 256 }, (_, coded) => {
 });
 
 const minBufferBytes = 64 * 1024;
-/** Of a buffer to its samples: the memory of dropped ones is freed, because only samples count in the memory budget. */
+/** Maximum size of a buffer relative to its samples: beyond it the memory of dropped samples is freed, because only samples count. */
 const maxUnusedShare = 4;
 
 /** Samples by their position since the start of the session. Appending many small pieces copies each byte a constant number of times. */

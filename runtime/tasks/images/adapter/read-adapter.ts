@@ -75,15 +75,15 @@ function deltaOf(name: string, { down, up, alpha }: Pair, config: Json): LayerDe
 
 /** Without any word about it the two halves are meant as they are. */
 function scaleOf(alpha: number | undefined, rank: number, config: Json): number {
-  const told = alpha ?? (typeof config["lora_alpha"] === "number" ? config["lora_alpha"] : rank);
-  return told / (config["use_rslora"] === true ? Math.sqrt(rank) : rank);
+  const given = alpha ?? (typeof config["lora_alpha"] === "number" ? config["lora_alpha"] : rank);
+  return given / (config["use_rslora"] === true ? Math.sqrt(rank) : rank);
 }
 
 function checkConfig(config: Json): void {
   const { peft_type: type, use_dora: isDora, rank_pattern: ranks, alpha_pattern: alphas } = config;
   if (type !== undefined && type !== "LORA")
     throw new AdapterRefusal(`adapter_config.json names the kind ${String(type)}, and LORA is what is folded in`);
-  if (isDora === true) throw new AdapterRefusal("adapter_config.json asks for DoRA, which is not folded in");
+  if (isDora === true) throw new AdapterRefusal("adapter_config.json requires DoRA, which is not supported");
   for (const pattern of [ranks, alphas])
     if (typeof pattern === "object" && pattern !== null && Object.keys(pattern).length > 0)
       throw new AdapterRefusal(

@@ -46,7 +46,7 @@ describe("the reason of an instance's end", () => {
       false,
     ],
     ["a kill from outside", exited({ signal: "SIGKILL" }), [], "signal_sigkill", /may have run out of memory/, false],
-    ["nobody looking", exited({}), [], "exit_unknown", /nobody could see how/, false],
+    ["nobody looking", exited({}), [], "exit_unknown", /for an unknown reason/, false],
   ] as const)("is reported for %s", (_, exit, lines, code, message, isTerminal) => {
     const why = reasonOfExit(exit, 512 * mib, log(...lines));
     expect(why.failure.code).toBe(code);
