@@ -6,7 +6,7 @@ import type { DeploymentStatus } from "../deployments/deployment.ts";
 import { accountEnded, refuseSuspended } from "../deployments/errors.ts";
 import { refuse, type Want } from "../deployments/place-fit.ts";
 import { place } from "../deployments/placement-preview.ts";
-import type { NewDeployment } from "../deployments/store.ts";
+import { type NewDeployment, singleInstance } from "../deployments/store.ts";
 import type { HostView } from "../fleet/host.ts";
 import { type AgentCatalog, priceSubject } from "./catalog.ts";
 import type { Dashboards } from "./dashboards.ts";
@@ -242,24 +242,15 @@ export function stateOf({ deployment, wasStopped }: Pick<AgentInstance, "deploym
 
 function deploymentOf(account: AccountId, name: string, type: AgentType, plan: AgentPlan): NewDeployment {
   return {
+    ...singleInstance,
     id: `agent-${randomId<"deployment">(12)}` as DeploymentId,
     account,
     kind: "agent_instance",
     modelName: name,
     version: type.version,
     task: "agent",
-    type: "legacy",
     engine: "agent_instance",
     gpu: "other",
-    numGpus: 0,
-    maxBatchSize: 1,
-    minInstances: 1,
-    maxInstances: 1,
-    weights: { repo: "", revision: "" },
-    weightsToken: null,
-    extraArgs: [],
-    externalUrl: null,
-    contextLength: 0,
     memoryBytes: plan.ramBytes,
     priceSubject: priceSubject(type.id, plan.id),
   };

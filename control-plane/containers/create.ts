@@ -4,7 +4,7 @@ import { type AccountId, type DeploymentId, randomId } from "../../proto/ids.ts"
 import type { Owner } from "../deployments/create.ts";
 import { type FundsDeps, requireFunds } from "../deployments/dedicated-money.ts";
 import { accountEnded, refuseSuspended } from "../deployments/errors.ts";
-import type { DeploymentStore, NewDeployment } from "../deployments/store.ts";
+import { type DeploymentStore, type NewDeployment, singleInstance } from "../deployments/store.ts";
 import type { HostView } from "../fleet/host.ts";
 import { GpuLimitReached } from "../quotas/errors.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
@@ -51,27 +51,18 @@ export async function createContainer(
     );
   await requireFunds(deps, account, { modelName: request.name, gpu, numGpus: count, minInstances: 1 });
   const next: NewDeployment = {
+    ...singleInstance,
     id: `container-${randomId(8)}` as DeploymentId,
     account,
     ip,
     kind: "container",
     modelName: request.name,
-    version: "",
     task: "rent-container",
-    type: "legacy",
     engine: "container",
     gpu,
     numGpus: count,
-    maxBatchSize: 1,
-    minInstances: 1,
-    maxInstances: 1,
-    weights: { repo: "", revision: "" },
     weightsToken: await deps.seal(account, firstStart.script),
     container: { image: request.image, sshKeys },
-    extraArgs: [],
-    externalUrl: null,
-    contextLength: 0,
-    memoryBytes: 0,
   };
   const created = await deps.store.insert(next, (use) => checkGpus(use, next, deps.gpuDefaults));
   if (created === "account_gone") throw accountEnded();

@@ -16,7 +16,7 @@ import {
   modelUnknown,
   refuseSuspended,
 } from "./errors.ts";
-import type { DeploymentStore, NewDeployment } from "./store.ts";
+import { type DeploymentStore, type NewDeployment, singleInstance } from "./store.ts";
 import { engineOfTask, taskOf } from "./tasks.ts";
 
 /** `cnt`: a container image; `stoker`: a model of this installation. */
@@ -98,6 +98,7 @@ async function createFromImage(deps: CreateDeps, owner: Owner, request: ImageReq
   const reference = version === undefined ? image : `${image}${version.startsWith("sha256:") ? "@" : ":"}${version}`;
   const created = await deps.store.insert(
     {
+      ...singleInstance,
       ...scale,
       id: randomId<"deployment">(16),
       account: owner.account,
@@ -105,16 +106,9 @@ async function createFromImage(deps: CreateDeps, owner: Owner, request: ImageReq
       modelName,
       version: versionOf({ repo: image, revision: version ?? "latest" }),
       task: "custom",
-      type: "legacy",
       engine: "custom",
       maxBatchSize,
-      weights: { repo: "", revision: "" },
-      weightsToken: null,
-      extraArgs: [],
       image: reference,
-      externalUrl: null,
-      contextLength: 0,
-      memoryBytes: 0,
     },
     (use) => requireGpus(use, gpu, numGpus, deps.gpuDefaults),
   );

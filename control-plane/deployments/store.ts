@@ -62,6 +62,22 @@ export type NewDeployment = Omit<
   readonly ip?: string;
 };
 
+/** Values of a deployment with one instance, without weights, arguments and memory of its own. */
+export const singleInstance = {
+  version: "",
+  type: "legacy",
+  numGpus: 0,
+  maxBatchSize: 1,
+  minInstances: 1,
+  maxInstances: 1,
+  weights: { repo: "", revision: "" },
+  weightsToken: null,
+  extraArgs: [],
+  externalUrl: null,
+  contextLength: 0,
+  memoryBytes: 0,
+} as const satisfies Partial<NewDeployment>;
+
 /** A row that only this controller may write until the lock expires. */
 export interface Claimed {
   readonly deployment: Deployment;

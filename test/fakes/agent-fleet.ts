@@ -1,5 +1,6 @@
 // Many agents in one process: the real client of the session over mutual TLS, each with its own key, certificate and dice;
 // hosts without anything on them. What each does about its control plane is timed.
+
 import { randomUUID } from "node:crypto";
 import pino from "pino";
 import { vi } from "vitest";
@@ -7,9 +8,9 @@ import { createBarredHosts } from "../../agent/session/barred-hosts.ts";
 import { type ControlClock, createControlClock } from "../../agent/session/control-clock.ts";
 import { enroll, makeKey } from "../../agent/session/enroll.ts";
 import { Session } from "../../agent/session/session.ts";
-import type { SessionStore } from "../../agent/session/store.ts";
 import type { TlsParts } from "../../agent/session/wire.ts";
 import type { HostId } from "../../proto/ids.ts";
+import { emptySessionStore } from "./session-store.ts";
 
 export interface TimedAgent {
   readonly isConnected: boolean;
@@ -66,20 +67,7 @@ function startAgent(host: HostId, address: string, tls: TlsParts) {
   const triedMs: number[] = [];
   const welcomedMs: number[] = [];
   let heard = 0;
-  let epoch = 0n;
-  const store: SessionStore = {
-    hostId: () => host,
-    highestEpoch: () => epoch,
-    desired: () => undefined,
-    save: async () => {},
-    sawEpoch: async (seen) => {
-      epoch = seen > epoch ? seen : epoch;
-    },
-    fencedWhy: () => "",
-    restoreMark: () => "",
-    sawRestoreMark: async () => {},
-    sawFenced: async () => {},
-  };
+  const store = emptySessionStore(host);
   const clock = createControlClock(monotonicMs, Date.now);
   const counting: ControlClock = {
     nowMs: clock.nowMs,

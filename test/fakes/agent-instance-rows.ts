@@ -1,5 +1,7 @@
 // An agent instance with a backup as rows, for tests without a host to place it on.
+
 import pino from "pino";
+import { singleInstance } from "../../control-plane/deployments/store.ts";
 import { openDatabase } from "../../control-plane/store/core/database.ts";
 import { createAgentInstanceStore } from "../../control-plane/store/deployments/agent-instance-store.ts";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
@@ -13,25 +15,15 @@ export async function makeAgentInstance(databaseUrl: string, account: string, ma
   if (!plan) throw new Error("the type has no plan");
   try {
     const deployment = {
+      ...singleInstance,
       id,
       account: account as AccountId,
       kind: "agent_instance",
       modelName: mark === "1" ? "ada's agent" : `ada's agent ${mark}`,
       version: "1",
       task: "agent",
-      type: "legacy",
       engine: "agent_instance",
       gpu: "other",
-      numGpus: 0,
-      maxBatchSize: 1,
-      minInstances: 1,
-      maxInstances: 1,
-      weights: { repo: "", revision: "" },
-      weightsToken: null,
-      extraArgs: [],
-      externalUrl: null,
-      contextLength: 0,
-      memoryBytes: 0,
     } as const;
     const made = await createAgentInstanceStore(db).insert({ deployment, type: workspace, plan }, 10);
     if (made !== "made") throw new Error(`no agent instance: ${made}`);

@@ -123,3 +123,26 @@ export function seededWeights(seed: number, size: number, scale = 1): Float32Arr
     return Math.fround((((state >>> 0) / 2 ** 32) * 2 - 1) * scale);
   });
 }
+
+/** Seeded weights. */
+export const f32 = (name: string, dims: readonly number[], seed: number, scale: number): Weight => ({
+  name,
+  dims,
+  data: seededWeights(
+    seed,
+    dims.reduce((a, b) => a * b, 1),
+    scale,
+  ),
+});
+export const i64 = (name: string, values: readonly number[], dims: readonly number[] = [values.length]): Weight => ({
+  name,
+  dims,
+  data: BigInt64Array.from(values, BigInt),
+});
+/** A node with one output. */
+export const node = (op: string, inputs: string[], output: string, attributes: Node["attributes"] = {}): Node => ({
+  op,
+  inputs,
+  outputs: [output],
+  attributes,
+});

@@ -3,7 +3,7 @@
 // test/fixtures/onnx/reference.py, which computes it with other programs.
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Graph, type Io, type Node, onnxAddition, onnxFile, seededWeights, type Weight } from "./onnx-file.ts";
+import { f32, type Graph, type Io, i64, node, onnxAddition, onnxFile } from "./onnx-file.ts";
 
 const width = 384;
 const vocabulary = 30_522;
@@ -15,27 +15,7 @@ interface Head {
   readonly graph: Graph;
 }
 
-const f32 = (name: string, dims: readonly number[], seed: number, scale: number): Weight => ({
-  name,
-  dims,
-  data: seededWeights(
-    seed,
-    dims.reduce((a, b) => a * b, 1),
-    scale,
-  ),
-});
-const i64 = (name: string, values: readonly number[], dims: readonly number[] = [values.length]): Weight => ({
-  name,
-  dims,
-  data: BigInt64Array.from(values, BigInt),
-});
 const out = (name: string, shape: readonly (number | string)[]): Io => ({ name, type: "float32", shape });
-const node = (op: string, inputs: string[], output: string, attributes: Node["attributes"] = {}): Node => ({
-  op,
-  inputs,
-  outputs: [output],
-  attributes,
-});
 
 /** Scores of a whole text, by its first token. */
 function sequenceHead(labels: readonly string[], seed: number): Head {

@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import sharp from "sharp";
-import { type Graph, type Io, type Node, onnxFile, seededWeights, type Weight } from "./onnx-file.ts";
+import { f32, type Graph, type Io, i64, type Node, node, onnxFile, seededWeights, type Weight } from "./onnx-file.ts";
 
 const [width, heads, layers, tile, patch] = [16, 2, 2, 32, 16];
 const headSize = width / heads;
@@ -28,29 +28,9 @@ const idOf = (token: string) => letters.length + special.indexOf(token);
 export const chatTemplate =
   "<|im_start|>{% for message in messages %}{{ message['role'] | capitalize }}{% if message['content'][0]['type'] == 'image' %}{{ ':' }}{% else %}{{ ': ' }}{% endif %}{% for part in message['content'] %}{% if part['type'] == 'text' %}{{ part['text'] }}{% elif part['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}";
 
-const f32 = (name: string, dims: readonly number[], seed: number, scale: number): Weight => ({
-  name,
-  dims,
-  data: seededWeights(
-    seed,
-    dims.reduce((a, b) => a * b, 1),
-    scale,
-  ),
-});
-const i64 = (name: string, values: readonly number[], dims: readonly number[] = [values.length]): Weight => ({
-  name,
-  dims,
-  data: BigInt64Array.from(values, BigInt),
-});
 const number = (name: string, value: number): Weight => ({ name, dims: [], data: Float32Array.of(value) });
 const floats = (name: string, shape: readonly (number | string)[]): Io => ({ name, type: "float32", shape });
 const whole = (name: string, shape: readonly (number | string)[]): Io => ({ name, type: "int64", shape });
-const node = (op: string, inputs: string[], output: string, attributes: Node["attributes"] = {}): Node => ({
-  op,
-  inputs,
-  outputs: [output],
-  attributes,
-});
 
 function encoderGraph(): Graph {
   return {

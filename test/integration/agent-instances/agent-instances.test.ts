@@ -220,7 +220,7 @@ describe("an operation on its volume", () => {
   test.each([
     ["interrupted", /restore_failed.*ended in the middle.*as it was/],
     ["expired", /restore_failed.*not begun/],
-    ["failed", /^restore_failed: it failed on the host; your data is as it was/],
+    ["failed", /^restore_failed: it failed on the host; your data is unchanged/],
     ["unknown_kind", /restore_failed.*refused it \(unknown_kind\)/],
   ])("that ends as %s frees the instance and says why", async (outcome, why) => {
     const id = await made(world);

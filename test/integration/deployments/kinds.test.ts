@@ -4,7 +4,7 @@ import pino from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { deleteDeployment, deleteDeployments, getDeployment } from "../../../control-plane/deployments/change.ts";
 import { DeploymentNotFound } from "../../../control-plane/deployments/errors.ts";
-import type { DeploymentKind, NewDeployment } from "../../../control-plane/deployments/store.ts";
+import { type DeploymentKind, type NewDeployment, singleInstance } from "../../../control-plane/deployments/store.ts";
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
 import { createFleetStore } from "../../../control-plane/store/fleet/fleet-store.ts";
@@ -123,6 +123,7 @@ describe("a deployment's kind", () => {
 
 function wanted(kind: DeploymentKind): NewDeployment {
   return {
+    ...singleInstance,
     id: randomId<"deployment">(16),
     account: ada.account,
     kind,
@@ -133,14 +134,5 @@ function wanted(kind: DeploymentKind): NewDeployment {
     engine: kind === "model" ? "stoker" : kind,
     gpu: "H100-80GB",
     numGpus: 2,
-    maxBatchSize: 1,
-    minInstances: 1,
-    maxInstances: 1,
-    weights: { repo: "", revision: "" },
-    weightsToken: null,
-    extraArgs: [],
-    externalUrl: null,
-    contextLength: 0,
-    memoryBytes: 0,
   };
 }

@@ -1,4 +1,5 @@
 // Two replicas of which one is cut off from PostgreSQL, and a real agent session that knows both.
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,9 +9,9 @@ import { createBarredHosts } from "../../../agent/session/barred-hosts.ts";
 import { createControlClock } from "../../../agent/session/control-clock.ts";
 import { Identity } from "../../../agent/session/identity.ts";
 import { Session } from "../../../agent/session/session.ts";
-import type { SessionStore } from "../../../agent/session/store.ts";
 import type { HostId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { emptySessionStore } from "../../fakes/session-store.ts";
 import { startTcpLink, type TcpLink } from "../../fakes/tcp-link.ts";
 import { type Replica, startReplica } from "./replica.ts";
 
@@ -45,20 +46,7 @@ beforeEach(async () => {
   cutOff = await startReplica(url.href, { owner: "cut off", limits, renewEveryMs: 200 });
   folder = mkdtempSync(join(tmpdir(), "stoker-identity-"));
   const addresses = [cutOff.address, whole.address];
-  let epoch = 0n;
-  const store: SessionStore = {
-    hostId: () => host,
-    highestEpoch: () => epoch,
-    desired: () => undefined,
-    save: async () => {},
-    sawEpoch: async (seen) => {
-      epoch = seen > epoch ? seen : epoch;
-    },
-    fencedWhy: () => "",
-    restoreMark: () => "",
-    sawRestoreMark: async () => {},
-    sawFenced: async () => {},
-  };
+  const store = emptySessionStore(host);
   ending = new AbortController();
   session = new Session({
     addresses,
