@@ -86,8 +86,8 @@ export function createBatches(deps: { readonly store: BatchStore; readonly creat
     },
     /** Its files stay. Throws batchNotFound, batchNotEnded. */
     async remove(caller: Caller, id: string): Promise<void> {
-      const batch = await get(caller, id);
-      if (!(await store.remove(caller.account, batch.id))) throw batchNotEnded(batch.status);
+      if (await store.remove(caller.account, id as BatchId)) return;
+      throw batchNotEnded((await get(caller, id)).status);
     },
   };
 }

@@ -22,7 +22,7 @@ export function engineError(
   model: { readonly name: string; readonly task: string; readonly isExternalServer?: boolean | undefined },
 ): ServiceError {
   const reported = read(body);
-  if (model.isExternalServer && isAccountRefused({ status, body }))
+  if (model.isExternalServer && accountRefusal({ status, body }) !== undefined)
     return upstreamBroken({ cause: causeOf(status, reported) });
   // For text, 405 may refer to a feature such as tools; for other tasks it means that the path does not support POST.
   const isOtherMethod = status === 405 && kind !== "chat" && kind !== "text_completion";
@@ -52,7 +52,7 @@ const recognised: readonly {
 }[] = [
   {
     // vLLM that was started without a parser.
-    isIn: ({ message = "" }) => /tool[_ ]choice.* requires .*--tool-call-parser/s.test(message),
+    isIn: ({ message = "" }) => message.includes("--tool-call-parser") && /tool[_ ]choice/.test(message),
     error: () =>
       new ServiceError(
         "bad_request",
@@ -89,21 +89,23 @@ const accountCodes: ReadonlySet<string> = new Set([
   "account_deactivated",
   "organization_restricted",
 ]);
-/** Of those that use a general code. */
+/** Messages of providers that use a general code. */
 const accountMessages =
   /\bcredit balance is too low\b|\bapi key (?:not valid|expired|is invalid)\b|\bexceeded your current quota\b|\binsufficient (?:balance|credits?|funds)\b/i;
 
 /**
- * True if a provider refuses the operator's account. Statuses 401 to 403 always mean it; some providers say it with 400 or 429.
- * Their customers can do nothing about it.
+ * How a provider refuses the operator's account: by a `status` from 401 to 403, or with 400 or 429 by a `code`, or only in `words`,
+ * which may repeat what a customer sent. Undefined: it does not. Customers can do nothing about it.
  */
-export function isAccountRefused({ status, body }: Pick<EngineError, "status" | "body">): boolean {
-  if (status >= 401 && status <= 403) return true;
-  if (status !== 400 && status !== 429) return false;
-  const { code, type, message } = read(body);
-  return (
-    [code, type].some((name) => name !== undefined && accountCodes.has(name)) || accountMessages.test(message ?? "")
-  );
+export function accountRefusal({
+  status,
+  body,
+}: Pick<EngineError, "status" | "body">): "status" | "code" | "words" | undefined {
+  if (status >= 401 && status <= 403) return "status";
+  if (status !== 400 && status !== 429) return undefined;
+  const { code, type, message = "" } = read(body);
+  if ([code, type].some((name) => name !== undefined && accountCodes.has(name))) return "code";
+  return accountMessages.test(message) ? "words" : undefined;
 }
 
 /** True for the 404 of our runtime and of FastAPI for an unknown path. An unknown model is an error of this system. */

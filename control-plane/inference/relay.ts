@@ -23,7 +23,7 @@ import type { Admission } from "./admit.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import { Attempt, type AttemptEnd, type AttemptLimits } from "./attempt.ts";
 import type { Completion, NativeRequest, Trace } from "./completion.ts";
-import { engineError, isAccountRefused } from "./engine-error.ts";
+import { accountRefusal, engineError } from "./engine-error.ts";
 import {
   EngineOverloaded,
   FieldUnsupported,
@@ -177,7 +177,8 @@ export async function relay(
           usage: last.usage,
           frames: 0,
           error: engineError(last, completion.kind, model),
-          elsewhere: model.isExternalServer && isAccountRefused(last) ? "refused" : elsewhereOf(last.status),
+          elsewhere:
+            model.isExternalServer && accountRefusal(last) !== undefined ? "refused" : elsewhereOf(last.status),
         };
       case "client-gone":
         deps.metrics.aborts.inc({ by: "client" });
@@ -255,11 +256,15 @@ function outcomeOf(end: AttemptEnd): Outcome {
     case "answered":
       return { kind: "answered" };
     case "engine-error":
-      // A provider may refuse the operator's account with 400 or 429 as well. As 403: an error text may repeat what one customer
-      // sent, and must not turn away the others.
-      return isAccountRefused(end) && (end.status === 400 || end.status === 429)
-        ? { kind: "status", status: 403, retryAfterSeconds: undefined }
-        : { kind: "status", status: end.status, retryAfterSeconds: end.retryAfterSeconds };
+      switch (accountRefusal(end)) {
+        case "code":
+          return { kind: "status", status: 403, retryAfterSeconds: undefined };
+        case "words":
+          // A customer who chooses the words of an error must not turn away others.
+          return { kind: "unknown" };
+        default:
+          return { kind: "status", status: end.status, retryAfterSeconds: end.retryAfterSeconds };
+      }
     case "broken":
     case "timeout":
       return { kind: "broken" };

@@ -103,6 +103,13 @@ describe("a form of the output", () => {
     ["external", [], { response_format: { type: "regex", regex: "a" } }, "response_format"],
     ["external", structured, { structured_outputs: { structural_tag: "{}" } }, "structured_outputs.structural_tag"],
     ["external", structured, { guided_decoding_backend: "outlines" }, "guided_decoding_backend"],
+    ["external", structured, { guided_constructor: { type: "json", json: {} } }, "guided_constructor"],
+    [
+      "external",
+      structured,
+      JSON.parse('{"structured_outputs":{"__proto__":{"type":"regex"}}}'),
+      "structured_outputs.__proto__",
+    ],
     ["external", structured, { guided_regex: "a", guided_choice: ["a"] }, "guided_choice"],
     ["external", structured, { guided_regex: "a", response_format: { type: "json_object" } }, "response_format"],
   ])("that %s with %j cannot honour is 400 with the field: %j", async (engine, skills, body, param) => {

@@ -251,7 +251,7 @@ const rows: readonly StatusRow[] = [
       session: { type: "transcription", audio: { input: { transcription: { model: "org/model" } } } },
     },
   },
-  { call: "POST /v1/openai/realtime/client_secrets", body: {}, status: 200 },
+  { call: secret, body: {}, status: 400, holds: { error: { code: "model_required" } } },
   { call: secret, body: { expires_after: { anchor: "created_at", seconds: 9 } }, status: 422 },
   { call: secret, body: { session: { type: "realtime" } }, status: 422 },
   { call: secret, body: {}, status: 401, key: null },

@@ -4,7 +4,7 @@ import { randomId } from "../../../proto/ids.ts";
 import { steadyTime } from "../../../proto/steady-time.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { jwtPrefix } from "../../accounts/jwt-format.ts";
-import { forbidden } from "../../service-error.ts";
+import { badRequest, forbidden } from "../../service-error.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { initialConfig, renderConfig, SessionUpdate, updated } from "../inference/realtime/session-config.ts";
@@ -38,16 +38,17 @@ export function addClientSecretRoutes(endpoints: Endpoints, { tokens, scopedJwts
       expires_at: Type.Integer({ description: "Unix seconds" }),
       session: Type.Object({}, { additionalProperties: true, description: "The page sends it in `session.update`" }),
     }),
-    refusals: [404],
+    refusals: [400, 404],
     async handler({ caller, body, reply }) {
       const { expires_after: after, session } = body as ClientSecretRequest;
       if (caller.key === "") throw needsKey();
       const token = await tokens.get(caller.account, caller.key);
       const config = session ? updated(initialConfig, { session }) : initialConfig;
+      if (config.model === undefined) throw needsModel();
       const expiresAtS = unixSeconds(steadyTime.nowMs()) + (after?.seconds ?? seconds.usual);
       const request = {
         apiKeyName: token?.name ?? "",
-        models: config.model === undefined ? undefined : [config.model],
+        models: [config.model],
         expiresAtS,
         expiresDeltaS: undefined,
         limitUsd: undefined,
@@ -61,6 +62,12 @@ export function addClientSecretRoutes(endpoints: Endpoints, { tokens, scopedJwts
     },
   });
 }
+
+/** A key in a page must not reach other models. */
+const needsModel = () =>
+  badRequest("model_required", "The key is for one model. Name it in session.audio.input.transcription.model.", {
+    param: "session.audio.input.transcription.model",
+  });
 
 /** A browser session has no key to sign with. */
 const needsKey = () =>

@@ -14,6 +14,8 @@ import type { FileFeatures } from "./features.ts";
 import { messageResults } from "./message-results.ts";
 
 const endpoint = "/v1/messages";
+/** Name of the input files that these routes create. */
+const inputName = "message_batch.jsonl";
 
 const MessageBatchRequest = Type.Object({
   requests: Type.Array(
@@ -96,7 +98,7 @@ export function addMessageBatchRoutes(endpoints: Endpoints, { models }: Spine, f
       const staged = await files.stage(caller.account, lines(), AbortSignal.timeout(stageMs));
       try {
         // The batch keeps its input until it has ended.
-        const file = await staged.keep({ filename: "message_batch.jsonl", expiresAfterMs: batchWindowMs });
+        const file = await staged.keep({ filename: inputName, expiresAfterMs: batchWindowMs });
         const request = { endpoint, inputFile: file.id, metadata: null, outputExpiresAfterMs: undefined } as const;
         try {
           return render(await batches.create(caller, { ...request, total: requests.length }));
@@ -133,19 +135,18 @@ export function addMessageBatchRoutes(endpoints: Endpoints, { models }: Spine, f
     handler: async ({ caller, params: { batch_id } }) => render(await find(caller, batch_id)),
   });
   own.delete("/v1/messages/batches/:batch_id", {
-    summary: "Delete a message batch that has ended, with its results",
+    summary: "Delete a message batch that has ended, with its requests and results",
     answer: DeletedMessageBatch,
     refusals: [404, 409],
     async handler({ caller, params: { batch_id } }) {
-      const { id: batchId, status, outputFile, errorFile } = await find(caller, batch_id);
+      const { id: batchId, status, inputFile, outputFile, errorFile } = await find(caller, batch_id);
       if (!hasEnded(status)) throw batchNotEnded(status);
       // Files first: a batch that is left over after a crash can be deleted again.
-      for (const file of [outputFile, errorFile]) {
-        if (file === null) continue;
-        await files.remove(caller.account, file).catch((error: unknown) => {
-          if (!(error instanceof FileNotFound)) throw error;
-        });
-      }
+      const input = await files.get(caller.account, inputFile).catch(ifGone);
+      // An input that the customer uploaded stays.
+      const ownInput = input?.filename === inputName ? inputFile : null;
+      for (const file of [ownInput, outputFile, errorFile])
+        if (file !== null) await files.remove(caller.account, file).catch(ifGone);
       await batches.remove(caller, batchId);
       return { id: batchId, type: "message_batch_deleted" as const };
     },
@@ -236,3 +237,7 @@ function renderMessageBatch({ id: batchId, status, counts, times, ...batch }: Ba
 }
 
 const timeOf = (ms: number): string => new Date(ms).toISOString();
+
+function ifGone(error: unknown): undefined {
+  if (!(error instanceof FileNotFound)) throw error;
+}

@@ -74,8 +74,8 @@ function readCompletion(
   promptBytes: number,
   messages: number,
 ): Completion {
-  const constraint = constraintOf(body);
   let fields = exact ?? body;
+  const constraint = constraintOf(fields);
   if (constraint) fields = { ...fields, response_format: constraint.format };
   let isRebuilt = constraint !== undefined;
   for (const key in body) {

@@ -29,8 +29,14 @@ const jsonObject: Read = (value, param) => {
   return value ? { type: "json_object" } : undefined;
 };
 
-const kinds: Readonly<Record<string, Read>> = { json: schema, regex: text("regex"), choice, grammar: text("grammar") };
-const structured: Readonly<Record<string, Read>> = { ...kinds, json_object: jsonObject };
+// Maps: a client names the keys, and an object would have `constructor` as well.
+const kinds: ReadonlyMap<string, Read> = new Map([
+  ["json", schema],
+  ["regex", text("regex")],
+  ["choice", choice],
+  ["grammar", text("grammar")],
+]);
+const structured: ReadonlyMap<string, Read> = new Map([...kinds, ["json_object", jsonObject]]);
 
 export interface OutputConstraint {
   readonly format: JsonObject;
@@ -48,11 +54,11 @@ export function constraintOf(body: JsonObject): OutputConstraint | undefined {
     if (format) found.push({ format, param });
   };
   for (const name of Object.keys(body)) {
-    if (name.startsWith("guided_")) add(kinds[name.slice("guided_".length)], body[name], name);
+    if (name.startsWith("guided_")) add(kinds.get(name.slice("guided_".length)), body[name], name);
     if (name !== "structured_outputs" || body[name] === null) continue;
     const fields = body[name];
     if (!isJsonObject(fields)) throw malformed(name, "an object");
-    for (const key of Object.keys(fields)) add(structured[key], fields[key], `${name}.${key}`);
+    for (const key of Object.keys(fields)) add(structured.get(key), fields[key], `${name}.${key}`);
   }
   const [first, second] = found;
   if (!first) return undefined;

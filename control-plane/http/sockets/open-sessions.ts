@@ -118,7 +118,8 @@ export class OpenSessions {
     this.#open.set(ws, entry);
     const unfinished = new HeldBytes(this.#deps.bodies, account);
     let received = 0;
-    connection.on("data", (chunk: Buffer) => {
+    // Before the listener of ws, which reports a message during the event that ends it.
+    connection.prependListener("data", (chunk: Buffer) => {
       // Pings count as well, so that they cannot hide parts of a message; a message cannot be larger than this.
       received += chunk.length;
       if (received > this.#limits.maxMessageBytes || unfinished.hold(chunk.length)) return;

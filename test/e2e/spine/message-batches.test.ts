@@ -177,10 +177,12 @@ it("pages back and forth, and deletes what has ended with its results", async ()
   const back = await anthropic.messages.batches.list({ limit: 1, before_id: last });
   expect(back.data.map(({ id }) => id)).toEqual([listed.data.at(-2)?.id]);
   expect(await anthropic.messages.batches.list({ before_id: newest?.id as string })).toMatchObject({ data: [] });
-  const files = async () => (await stack.call("GET", "/v1/files?purpose=batch_output")).body.data.length;
-  const before = await files();
+  const files = async (purpose: string) =>
+    (await stack.call("GET", `/v1/files?purpose=${purpose}`)).body.data.length as number;
+  const [inputs, outputs] = [await files("batch"), await files("batch_output")];
   expect(await anthropic.messages.batches.delete(last)).toEqual({ id: last, type: "message_batch_deleted" });
   await expect(anthropic.messages.batches.retrieve(last)).rejects.toMatchObject({ status: 404 });
   await expect(anthropic.messages.batches.delete(last)).rejects.toMatchObject({ status: 404 });
-  expect(await files()).toBeLessThan(before);
+  expect(await files("batch")).toBe(inputs - 1);
+  expect(await files("batch_output")).toBeLessThan(outputs);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { engineError } from "../../../../control-plane/inference/engine-error.ts";
+import { accountRefusal, engineError } from "../../../../control-plane/inference/engine-error.ts";
 
 const told = (status: number, body: unknown, isExternalServer = false) =>
   engineError(
@@ -123,6 +123,12 @@ describe("a provider that refuses the operator's account", () => {
     const refused = told(status, { error }, true);
     expect(refused.code).toBe("upstream_error");
     expect(refused.message).not.toContain((error as { message: string }).message);
+  });
+
+  it("is recognised by a status or code, or only by words that a customer may have chosen", () => {
+    const kindOf = ([status, error]: (typeof errors)[number]) =>
+      accountRefusal({ status, body: Buffer.from(JSON.stringify({ error })) });
+    expect(errors.map(kindOf)).toEqual(["words", "code", "words", "code", "status", "code"]);
   });
 
   it("is not confused with a caller's own fault, nor with a server of the operator's", () => {
