@@ -53,6 +53,22 @@ describe("the routing table", () => {
     expect(route).toMatchObject({ inFlight: 3, origin: "http://moved", ticketKey: Buffer.alloc(32, 1) });
   });
 
+  it("gives each instance a slot for as long as it is known, and never the same twice", async () => {
+    const { at, table } = start();
+    const slots = () => table.ready(deployId).map(({ slot }) => slot);
+    at.rows = [row("a"), row("b")];
+    await table.refresh();
+    expect(slots()).toEqual([0, 1]);
+    at.rows = [row("b"), row("c")];
+    await table.refresh();
+    expect(slots()).toEqual([1, 2]);
+    expect(table.slotOf("a" as InstanceId)).toBeUndefined();
+    at.rows = [row("a"), row("b"), row("c")];
+    await table.refresh();
+    expect(slots()).toEqual([3, 1, 2]);
+    expect(table.slotOf("a" as InstanceId)).toBe(3);
+  });
+
   it.each([
     [undefined, ["responses", "messages", "messages_tools", "structured_outputs"]],
     [["messages"] as const, ["messages", "messages_tools", "structured_outputs"]],
