@@ -197,7 +197,7 @@ const sglang: ArgRules = {
 
 const cacheType = oneOf("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl");
 
-/** `llama-server --help`, builds 10434 to 11549. `max-model-len` is the context of one request: the plan writes `--ctx-size`. */
+/** `llama-server --help`, builds 10434 to 11434. `max-model-len` is the context of one request: the plan writes `--ctx-size`. */
 const llamacpp: ArgRules = {
   "max-model-len": contextLength,
   "flash-attn": oneOf("auto", "on", "off"),

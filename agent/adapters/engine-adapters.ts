@@ -1,6 +1,6 @@
 // Requests to an engine about its adapters. Paths are those of its own server (engines/engine-traits.ts).
 import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
-import { type EngineTraits, engineTraits } from "../engines/engine-traits.ts";
+import { traitsOf } from "../engines/engine-traits.ts";
 
 export interface EngineAdapters {
   /** Throws AdapterFailure. What is loaded under the name already is unloaded first: it may be another commit. */
@@ -17,9 +17,7 @@ const maxText = 64 * 1024;
 
 /** Undefined for an engine that takes no adapters while it runs. */
 export function engineAdapters(engine: string): EngineAdapters | undefined {
-  const traits: EngineTraits | undefined = Object.hasOwn(engineTraits, engine)
-    ? engineTraits[engine as keyof typeof engineTraits]
-    : undefined;
+  const traits = traitsOf(engine);
   if (!traits || traits.maxLoraRank === 0) return undefined;
   const { loadLora, unloadLora, maxLoraRank: maxRank } = traits;
 

@@ -8,6 +8,8 @@ export interface EngineTraits {
   /** The highest rank its plan starts it for; 0: adapters are not taken while it runs. */
   readonly maxLoraRank: number;
   readonly metrics: string;
+  /** Its usage of several choices is that of the first. */
+  readonly countsOneChoice?: boolean;
 }
 
 export const engineTraits = {
@@ -36,8 +38,13 @@ export const engineTraits = {
     unloadLora: "/lora-adapters",
     maxLoraRank: 0,
     metrics: "/metrics",
+    countsOneChoice: true,
   },
 } as const satisfies Readonly<Record<string, EngineTraits>>;
+
+/** Undefined for an engine without traits here, such as a customer's image. */
+export const traitsOf = (engine: string): EngineTraits | undefined =>
+  Object.hasOwn(engineTraits, engine) ? engineTraits[engine as keyof typeof engineTraits] : undefined;
 
 /**
  * `headers`: by the headers of proto/engine-headers.ts, where the engine knows them. `body`: by the body field `cache_salt`.

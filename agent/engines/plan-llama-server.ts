@@ -38,8 +38,14 @@ function argvOf(spec: InstanceSpec__Output, place: EnginePlace): string[] {
     ...modeOf(spec.task),
     ...["--jinja", ...(place.templatePath === undefined ? [] : ["--chat-template-file", place.templatePath])],
     ...["--metrics", "--no-slots", "--no-ui", "--offline"],
-    ...spec.extraArgs.filter((arg) => arg !== cacheOff && !arg.startsWith(lengthArg)),
+    ...spec.extraArgs.filter((arg) => arg !== cacheOff && !arg.startsWith(lengthArg)).flatMap(inTwo),
   ];
+}
+
+/** It takes no `--name=value`. */
+function inTwo(arg: string): readonly string[] {
+  const at = arg.indexOf("=");
+  return at < 0 ? [arg] : [arg.slice(0, at), arg.slice(at + 1)];
 }
 
 /** Off unless shared: it reuses a prompt in any slot, whoever sent it. `--cache-ram` is its store in the host's memory. */

@@ -63,6 +63,8 @@ const maxGone = 1_000;
 const stopsServer =
   "A request like this one was running each time the model server stopped, so it is refused for now. Change the request, or send it again later.";
 
+const oneChoice = "n must be 1 on this model, because its engine counts the tokens of one choice only.";
+
 const clock = () => performance.now();
 
 export class Ingress {
@@ -157,6 +159,12 @@ export class Ingress {
     answer.onAbandoned(() => record.endedUnrun("client_gone"));
     const target = this.#openTarget(answer, at.id);
     if (!target) return;
+    if (ticket.permits > 1 && target.spec.countsOneChoice) {
+      this.#plane.metrics?.count("bad_request");
+      record.endedUnrun("refused");
+      answerJson(answer, 400, errorBody(oneChoice, "invalid_request_error", "unsupported_value", "n"));
+      return;
+    }
     read((body) => {
       if (body === "too_large") {
         this.#plane.metrics?.count("bad_request");

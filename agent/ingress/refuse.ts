@@ -35,8 +35,8 @@ export function sendError(answer: Answer, status: number, message: string, code:
 }
 
 /** Error body in the OpenAI format, also the payload of an error frame, which the gateway forwards unchanged. */
-export function errorBody(message: string, type: string, code: string): string {
-  return JSON.stringify({ error: { message, type, param: null, code } });
+export function errorBody(message: string, type: string, code: string, param: string | null = null): string {
+  return JSON.stringify({ error: { message, type, param, code } });
 }
 
 export function answerJson(answer: Answer, status: number, body: string, extra: readonly string[] = []): void {

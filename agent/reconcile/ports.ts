@@ -28,6 +28,8 @@ export interface RouteTarget extends EngineAddress {
   readonly cacheIsolation?: CacheIsolation;
   /** Its engine counts the tokens of a request's body at `/tokenize`, as vLLM does. */
   readonly countsPrompts?: boolean;
+  /** Its usage counts one choice of several, so it gets requests for one only. */
+  readonly countsOneChoice?: boolean;
   /** The operator lets accounts share the prefix cache of this deployment. */
   readonly sharesPrefixCache?: boolean;
 }

@@ -4,7 +4,7 @@ import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/Insta
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
 import { engineVersion } from "../engines/allowed-image.ts";
-import { cacheIsolationOf } from "../engines/engine-traits.ts";
+import { cacheIsolationOf, traitsOf } from "../engines/engine-traits.ts";
 import type { Observed } from "./driver.ts";
 import type { Facts, View } from "./facts.ts";
 import type { DataPath, RouteTarget, Serving } from "./ports.ts";
@@ -58,7 +58,8 @@ export function targetsOf(view: View, host: Parameters<typeof engineVersion>[1])
     const caches = { cacheIsolation, sharesPrefixCache: spec.sharesPrefixCache };
     // Of vLLM's skills, no other server has this one.
     const countsPrompts = facts.life?.formats?.includes("continuous_usage") === true;
-    const engine = { origin, secret, api, identity, countsPrompts };
+    const countsOneChoice = traitsOf(spec.engine)?.countsOneChoice === true;
+    const engine = { origin, secret, api, identity, countsPrompts, countsOneChoice };
     return [{ instanceId, deployId, ...engine, maxBatchSize, ready, draining, ...dashboard, ...caches }];
   });
 }

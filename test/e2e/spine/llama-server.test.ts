@@ -1,11 +1,28 @@
 // llama.cpp's own server as an engine: deployed by the product's API, started by the agent as a process, with real weights.
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { planInstance } from "../../../agent/engines/plan-instance.ts";
+import { type ArgRule, heeded } from "../../../proto/engine-args.ts";
+import { instanceSpec } from "../../fakes/instance-spec.ts";
 import { hasLlamaServer, llamaServer } from "../../fakes/llama-server.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
 import { askEngine, instancePids, isAlive, type Stack, startStack } from "../../fakes/processes.ts";
 import { type UsageRow, usageOf } from "./database.ts";
 import { demoModel, deploySmolLM, hasRealModel } from "./model.ts";
+
+const run = promisify(execFile);
+
+/** Arguments of the agent's plan with these of a customer. */
+function planned(extraArgs: string[]): readonly string[] {
+  const outcome = planInstance(instanceSpec({ engine: "llamacpp", extraArgs }), "/model.gguf", {
+    ...{ driver: "process", runtimeImage: "", allowedImages: [], filesDir: "/files", logLevel: "info" },
+    enginePrograms: { llamacpp: { path: llamaServer as string, version: undefined } },
+  });
+  if (!outcome.ok) throw new Error(outcome.message);
+  return outcome.plan.program?.argv.slice(1) ?? [];
+}
 
 const promise = "llama.cpp's server as an engine";
 const slots = 2;
@@ -109,6 +126,30 @@ describe.skipIf(!hasLlamaServer(promise) || !hasRealModel(promise))("llama.cpp's
     const response = await complete({ prompt: "word ".repeat(slotContext), max_tokens: 4 });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ error: { code: "context_length_exceeded" } });
+  });
+
+  it("refuses several choices, of which the server counts one only", async () => {
+    const response = await complete({ prompt: "Count:", max_tokens: 4, n: 2 });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { code: "unsupported_value", message: /^n must be 1/ } });
+  });
+
+  it("accepts every allowed argument with every value of it", async () => {
+    const valuesOf = (rule: ArgRule): readonly (string | undefined)[] => {
+      if (rule.kind === "flag") return [undefined];
+      if (rule.kind === "one-of") return rule.values;
+      return rule.kind === "integer" || rule.kind === "number" ? [String(rule.min), String(rule.max)] : [];
+    };
+    for (const [name, rule] of Object.entries(heeded.llamacpp)) {
+      if (name === "max-model-len") continue;
+      for (const value of valuesOf(rule)) {
+        const args = planned([value === undefined ? `--${name}` : `--${name}=${value}`]);
+        // Arguments before it are parsed.
+        const { stdout, stderr } = await run(llamaServer as string, [...args, "--version"]);
+        expect(`${stdout}${stderr}`, `${name} ${value}`).toContain("version:");
+      }
+    }
+    await expect(run(llamaServer as string, ["--no-such-argument", "--version"])).rejects.toThrow(/no-such-argument/);
   });
 
   it("never runs more than max_batch_size of 6 parallel streams, and lets none wait in the server", async () => {

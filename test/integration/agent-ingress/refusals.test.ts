@@ -29,6 +29,15 @@ afterEach(async () => {
   await engine.close();
 });
 
+it.each(carriers)("refuses several choices at an engine that counts one only (%s)", async (carrier) => {
+  path.target({ countsOneChoice: true });
+  const reply = await call(path.port, { carrier, ticket: { permits: 2 } });
+  expect(reply.status).toBe(400);
+  expect(JSON.parse(reply.text)).toMatchObject({ error: { code: "unsupported_value", param: "n" } });
+  expect(engine.log).toHaveLength(0);
+  expect((await call(path.port, { carrier })).status).toBe(200);
+});
+
 describe("tickets", () => {
   const another = "instance00000002" as InstanceId;
   const cases: readonly [string, () => string][] = [

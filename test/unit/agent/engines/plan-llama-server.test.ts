@@ -55,7 +55,8 @@ describe("the plan of llama.cpp's server", () => {
   it("offloads nothing without a GPU, and what the customer asks for with one", () => {
     expect(command()).toContain(" --n-gpu-layers 0 ");
     const own = command({ gpuUuids: ["GPU-1"], extraArgs: ["--n-gpu-layers=12", "--split-mode=row"] });
-    expect(own).toContain(" --n-gpu-layers=12 --split-mode=row");
+    // It takes no `--name=value`.
+    expect(own).toContain(" --n-gpu-layers 12 --split-mode row");
     expect(own).not.toContain("--n-gpu-layers auto");
   });
 
