@@ -1,17 +1,18 @@
-// Text generation of the model server compared with a bare node-llama-cpp loop, in interleaved rounds: tokens per second of 1, 4
-// and 8 streams, and time to first token with a cached prefix.
+// Text generation of the model server compared with a bare node-llama-cpp loop and llama.cpp's own server, in interleaved rounds:
+// tokens per second of 1, 4, 8 and 32 streams, and time to first token with a cached prefix.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { getLlama, type LlamaContextSequence, LlamaLogLevel, type Token } from "node-llama-cpp";
 import { Pool } from "undici";
 import { cpuTextPool } from "../agent/engines/plan-stoker.ts";
+import { llamaServer, startLlamaServer } from "../test/fakes/llama-server.ts";
 import { median } from "./load.ts";
 import { residentMiB } from "./process-usage.ts";
 import { say, startServer } from "./runtime-server.ts";
 
 const file =
   process.env["STOKER_TEST_MODEL"] ?? join(import.meta.dirname, "../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-const streams = [1, 4, 8];
+const streams = [1, 4, 8, 32];
 const required = 0.95;
 const tokens = 96;
 const contextSize = 1024;
@@ -27,48 +28,71 @@ export async function benchLlm({ rounds }: { readonly rounds: number }): Promise
   }
   const max = Math.max(...streams);
   const server = await startServer(file, max, { STOKER_CONTEXT_LENGTH: String(contextSize), ...cpuTextPool });
-  const pool = new Pool(server.url, { connections: max });
+  const llama =
+    llamaServer === undefined
+      ? undefined
+      : await startLlamaServer(file, "m", { slots: max, slotContext: contextSize, threads });
+  if (!llama) say("NOT TESTED: llama.cpp's own server: it is not installed (./scripts/test e2e installs it)");
   const bare = await openBare(max);
-  const ratios = new Map(streams.map((n) => [n, [] as number[]]));
+  const ours = connect(server.url);
+  const theirs = llama && connect(llama.origin);
+  const contestants: readonly Contestant[] = [
+    { name: ourName, rate: (n) => rateOf(ours, n) },
+    { name: "bare node-llama-cpp loop", rate: bare.rate },
+    ...(theirs ? [{ name: "llama.cpp's server", rate: (n: number) => rateOf(theirs, n) }] : []),
+  ];
+  const rates = new Map(streams.map((n) => [n, [] as ReadonlyMap<string, number>[]]));
   const firsts: number[] = [];
   try {
-    await rateOf(pool, 1);
-    await bare.rate(1);
+    for (const { rate } of contestants) await rate(1);
     say(`one model server with SmolLM2-135M: ${residentMiB(server.pid).toFixed(0)} MiB resident`);
+    if (llama) say(`llama.cpp's server with ${max} slots: ${residentMiB(llama.pid).toFixed(0)} MiB resident`);
     for (let round = 1; round <= rounds; round++) {
       for (const n of streams) {
-        // Alternate the order, because the second run meets a warmer processor.
-        const isFirst = round % 2 === 1;
-        const early = isFirst ? await bare.rate(n) : await rateOf(pool, n);
-        const late = isFirst ? await rateOf(pool, n) : await bare.rate(n);
-        const [floor, rate] = isFirst ? [early, late] : [late, early];
-        ratios.get(n)?.push(rate / floor);
-        say(
-          `round ${round}, ${n} streams: ${rate.toFixed(1)} tokens/s, bare loop ${floor.toFixed(1)}, ratio ${(rate / floor).toFixed(3)}`,
-        );
+        const found = new Map<string, number>();
+        // Another one first in each round, because the later ones meet a warmer processor.
+        for (let i = 0; i < contestants.length; i++) {
+          const { name, rate } = contestants[(round + i) % contestants.length] as Contestant;
+          found.set(name, await rate(n));
+        }
+        rates.get(n)?.push(found);
+        const text = contestants.map(({ name }) => `${name} ${found.get(name)?.toFixed(1)}`);
+        say(`round ${round}, ${n} streams, tokens/s: ${text.join(", ")}`);
       }
-      const fresh = await firstTokenMs(pool, `${round}. ${prefix}`);
-      const again = await firstTokenMs(pool, `${round}. ${prefix} Then`);
+      const fresh = await firstTokenMs(ours, `${round}. ${prefix}`);
+      const again = await firstTokenMs(ours, `${round}. ${prefix} Then`);
       firsts.push(again / fresh);
       say(
         `round ${round}: first token after ${fresh.toFixed(0)} ms, with a shared prefix after ${again.toFixed(0)} ms`,
       );
     }
   } finally {
-    await pool.destroy();
+    await ours.destroy();
+    await theirs?.destroy();
     await server.stop();
+    await llama?.stop();
     await bare.close();
   }
-  for (const [n, all] of ratios) {
-    const middle = median(all);
-    const isMet = middle >= required;
-    if (!isMet) process.exitCode = 1;
-    say(
-      `tokens/s of ${n} streams / bare node-llama-cpp loop: ${middle.toFixed(3)} (required ${required}: ${isMet ? "met" : "MISSED"})`,
-    );
-  }
+  for (const [n, all] of rates)
+    for (const { name } of contestants.slice(1)) {
+      const middle = median(all.map((found) => (found.get(ourName) ?? 0) / (found.get(name) ?? 0)));
+      const isMet = middle >= required;
+      if (!isMet) process.exitCode = 1;
+      say(
+        `tokens/s of ${n} streams / ${name}: ${middle.toFixed(3)} (required ${required}: ${isMet ? "met" : "MISSED"})`,
+      );
+    }
   say(`time to first token with a shared prefix / without: ${median(firsts).toFixed(2)}`);
 }
+
+interface Contestant {
+  readonly name: string;
+  /** Tokens per second of that many streams. */
+  readonly rate: (n: number) => Promise<number>;
+}
+
+const ourName = "our runtime";
+const connect = (origin: string) => new Pool(origin, { connections: Math.max(...streams) });
 
 const promptOf = (i: number) => `Story number ${i + 1}. Once upon a time there was`;
 

@@ -104,17 +104,18 @@ async function estimate(
   token: () => Promise<string | undefined>,
 ): Promise<number> {
   const { sizeBytes = 0, repo, revision, localPath } = run.weights;
-  // A share of a host's memory: the runtime fits its context into it.
-  if (sizeBytes > 0 || run.gpu === "other" || localPath !== undefined) return expectedMemoryBytes(sizeBytes);
+  // It allocates the context of every request at start, and does not start with less.
+  const isWhole = run.engine === "llamacpp";
+  // A share of a host's memory: our runtime fits its context into it.
+  if (sizeBytes > 0 || (run.gpu === "other" && !isWhole) || localPath !== undefined)
+    return expectedMemoryBytes(sizeBytes);
   // Without a format these load GGUF, whatever else the repository contains.
   const format = run.weights.format ?? (readsGguf(run.engine) ? "gguf" : undefined);
   const shape = isModelEngine(run.engine) ? await shapeOf?.(repo, revision, await token(), format) : undefined;
   if (!shape) return 0;
   const { maxBatchSize, contextLength, numGpus: gpus } = run;
   const use = { maxBatchSize, contextLength, gpus, ...loraMemory(shape, run) };
-  // It allocates the context of every request at start, and does not start with less.
-  if (run.engine === "llamacpp") return estimateMemory(shape, use);
-  return neededMemory(shape, use, nominalBytes(run.gpu) * gpus);
+  return isWhole ? estimateMemory(shape, use) : neededMemory(shape, use, nominalBytes(run.gpu) * gpus);
 }
 
 const gib = 1024 ** 3;

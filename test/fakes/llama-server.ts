@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { vi } from "vitest";
+import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "./free-port.ts";
 import { atWorkerEnd } from "./worker-end.ts";
 
@@ -25,30 +25,47 @@ export function hasLlamaServer(promise: string): boolean {
 
 export interface LlamaServer {
   readonly origin: string;
+  readonly pid: number;
   stop(): Promise<void>;
 }
 
-/** `template`: file of a chat template, in place of the model's own. */
-export async function startLlamaServer(model: string, name: string, template?: string): Promise<LlamaServer> {
+interface LlamaServerOptions {
+  /** File of a chat template, in place of the model's own. */
+  readonly template?: string;
+  readonly slots?: number;
+  /** Tokens of one slot. */
+  readonly slotContext?: number;
+  readonly threads?: number;
+}
+
+const startLimitMs = 60_000;
+
+export async function startLlamaServer(
+  model: string,
+  name: string,
+  { template, slots = 1, slotContext = 4096, threads = 1 }: LlamaServerOptions = {},
+): Promise<LlamaServer> {
   const port = await freePort();
   const args = [
     ...["--model", model, "--alias", name, "--host", "127.0.0.1", "--port", String(port), "--offline", "--no-ui"],
-    ...["--parallel", "1", "--ctx-size", "4096", "--threads", "1", "--n-gpu-layers", "0", "--no-warmup", "--jinja"],
+    ...["--parallel", String(slots), "--ctx-size", String(slots * slotContext), "--no-kv-unified"],
+    ...["--threads", String(threads), "--n-gpu-layers", "0", "--no-warmup", "--jinja"],
     ...(template === undefined ? [] : ["--chat-template-file", template]),
   ];
   const child = spawn(llamaServer as string, args, { stdio: "ignore" });
   const forget = atWorkerEnd(() => child.kill("SIGKILL"));
   const exited = once(child, "exit");
   const origin = `http://127.0.0.1:${port}`;
-  await vi.waitFor(
-    async () => {
-      if (child.exitCode !== null) throw new Error(`llama.cpp's server ended with ${child.exitCode}`);
-      if (!(await fetch(`${origin}/health`)).ok) throw new Error("llama.cpp's server is not ready");
-    },
-    { timeout: 60_000, interval: 100 },
-  );
+  const endMs = performance.now() + startLimitMs;
+  // Not `vi.waitFor`, which a benchmark cannot use.
+  while (!(await fetch(`${origin}/health`).catch(() => undefined))?.ok) {
+    if (child.exitCode !== null || performance.now() > endMs)
+      throw new Error("llama.cpp's server did not become ready");
+    await wait(50);
+  }
   return {
     origin,
+    pid: child.pid as number,
     stop: async () => {
       child.kill("SIGKILL");
       await exited;

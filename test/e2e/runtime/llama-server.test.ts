@@ -62,7 +62,7 @@ describe.runIf(isNightly && hasLlamaServer(promise) && hasModel(promise))("llama
   let recorder: Recorder;
   beforeAll(async () => {
     // The model's own template has no tools.
-    server = await startLlamaServer(modelFile, "smol", join(import.meta.dirname, "hermes.jinja"));
+    server = await startLlamaServer(modelFile, "smol", { template: join(import.meta.dirname, "hermes.jinja") });
     const target = {
       instanceId: "i",
       servedModelName: "smol",

@@ -78,6 +78,13 @@ describe("the claim of llama.cpp's server", () => {
     const perRequest = 8192 * 32 * 8 * 256 * 2;
     expect(many.memoryBytes - few.memoryBytes).toBe(60 * perRequest);
     expect(many.memoryBytes).toBeGreaterThan(24e9);
+    const onHost = await expectedMemory(
+      files,
+      { ...one, engine: "llamacpp", gpu: "other", maxBatchSize: 4 },
+      0,
+      noToken,
+    );
+    expect(onHost).toEqual(few);
     // Our runtime fits what it can into the GPU.
     expect((await claim("stoker", 64)).memoryBytes).toBeLessThan(24e9);
   });
