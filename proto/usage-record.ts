@@ -24,7 +24,7 @@ export interface UsageField {
   readonly key?: string;
   /** Maximum of a count that the ticket does not limit; maximum length of a text. */
   readonly max?: number;
-  /** Description in the API, which shows the field under the name of its column. Counts and durations only. */
+  /** Description in the API, which shows the field under the name of its column; "": shown without one. Counts and durations only. */
   readonly shown?: string;
 }
 
@@ -84,6 +84,7 @@ export const usageFields = {
   characters: { column: "characters", type: "count", from: "host", in: "units", max: 1e9 },
   /** Milliseconds of audio that was transcribed. */
   audioMs: { column: "audio_ms", type: "count", from: "host", in: "units", max: 1e9 },
+  /** Images that were made, not those of a prompt. */
   images: { column: "images", type: "count", from: "host", in: "units", max: 1e9 },
   /** Width x height x steps, summed over the images; 0 if unknown. */
   imagePixelSteps: { column: "image_pixel_steps", type: "count", from: "host", in: "units", max: 1e12 },

@@ -1,4 +1,4 @@
-// Usage record of an attempt that never reached its engine. A gateway that stops waiting cannot know whether the attempt ran,
+// Writes the usage records of an attempt: when it starts, when it ends, and when it never reached its engine. A gateway that stops waiting cannot know whether the attempt ran,
 // so it keeps the customer's hold until a record states the amount.
 import type { Ticket } from "../../proto/ticket.ts";
 import type { EndReason, UsageSource } from "../../proto/usage.ts";

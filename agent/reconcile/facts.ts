@@ -144,7 +144,7 @@ export interface View {
   /** Undefined on a host that has not received a desired state. */
   readonly desired: Pick<DesiredState__Output, "generation" | "instances" | "tombstones"> | undefined;
   readonly observed: ReadonlyMap<InstanceId, Observed>;
-  /** One entry per instance in `desired` and `observed`. */
+  /** One entry per instance in `desired` and `observed`; none for a tombstone whose container was gone when this agent started. */
   readonly facts: ReadonlyMap<InstanceId, Facts>;
   /** Instances whose step ended during the observation, which may be older than it: the next pass decides. */
   readonly unsettled: ReadonlySet<InstanceId>;
