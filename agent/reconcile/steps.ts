@@ -49,6 +49,8 @@ export class Executors implements StepExecutors {
     this.#dataPath.markDraining(id);
     if (mayDrain) {
       await untilDrained(this.#deps, id, signal);
+      // The agent stops: its data path drains by itself, and the engine continues to run.
+      signal.throwIfAborted();
       // Engines differ in what SIGTERM does to running requests: some cut them, some wait, some neither end nor serve them.
       await this.#dataPath.cut(id);
     }

@@ -27,6 +27,8 @@ export interface ReconciledHost {
   stats(id: string, stats: Partial<DataPathStats>): void;
   pid(id: string): number;
   readonly whileEnded: Reconciler["whileEnded"];
+  /** Stops the loop as the agent does at its shutdown. Instances continue to run. */
+  stopLoop(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -74,8 +76,13 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
     const desired = { nodeEpoch: "1", generation: String(++generation), instances, tombstones };
     reconciler.setDesired(desired as unknown as DesiredState__Output);
   }
+  async function stopLoop(): Promise<void> {
+    ending.abort();
+    await running;
+  }
   return {
     folder,
+    stopLoop,
     spec(script = {}, more = {}) {
       const instanceId = randomId<"instance">(16);
       const localPath = join(folder, `${instanceId}.gguf`);
@@ -93,8 +100,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
     pid: (id) => Number(JSON.parse(readFileSync(join(folder, "instances", id, "process.json"), "utf8")).pid),
     whileEnded: (deployId, work, signal) => reconciler.whileEnded(deployId, work, signal),
     async close() {
-      ending.abort();
-      await running;
+      await stopLoop();
       const signal = AbortSignal.timeout(30_000);
       for (const one of await driver.list(signal)) await driver.remove(one.instanceId as InstanceId, signal);
       await driver.close();

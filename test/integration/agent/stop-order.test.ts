@@ -50,3 +50,34 @@ it.skipIf(process.platform !== "linux")(
     expect([...new Set(calls)]).toEqual(["gate closed", "waited", "cut with 2 processes"]);
   },
 );
+
+it("cuts no request and stops no engine when the agent stops during a drain", async () => {
+  const calls: string[] = [];
+  const running = startReconciledHost({
+    drainMs: 600_000,
+    dataPath: {
+      setTargets: () => {},
+      stats: () => ({ inFlight: 1, waiting: 0, tokensPerSecond: 0 }),
+      markDraining: () => {},
+      serverEnded: () => 0,
+      forget: () => {},
+      drained: async (_id, _ms, signal) => {
+        calls.push("waited");
+        await new Promise((done) => signal?.addEventListener("abort", done));
+        return false;
+      },
+      cut: async () => void calls.push("cut"),
+    },
+  });
+  host = running;
+  const spec = running.spec();
+  const id = spec.instanceId;
+  running.want(spec);
+  await vi.waitFor(() => expect(running.report(id)?.phase).toBe("ready"), patient);
+  const pid = running.pid(id);
+  running.remove(id);
+  await vi.waitFor(() => expect(calls).toEqual(["waited"]), patient);
+  await running.stopLoop();
+  expect(calls).toEqual(["waited"]);
+  expect(process.kill(pid, 0)).toBe(true);
+});
