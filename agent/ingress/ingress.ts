@@ -268,10 +268,9 @@ export class Ingress {
     for (const [id, target] of this.#targets)
       if (!ids.has(id)) {
         this.#targets.delete(id);
-        target.close();
         this.#leaving.add(target);
         keepNewest(this.#gone, id, target, maxGone);
-        void target.drained(24 * 3_600_000).then(() => this.#leaving.delete(target));
+        void target.close().then(() => this.#leaving.delete(target));
       }
     for (const spec of wanted) {
       const known = this.#targets.get(spec.instanceId);

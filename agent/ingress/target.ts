@@ -173,10 +173,12 @@ export class Target {
     return await engineIsIdle(this.pool, path, authorizationFor(this.spec), until - performance.now(), signal);
   }
 
-  /** Requests on it finish first. */
-  close(): void {
+  /** The instance left the set. Running requests finish first, and their usage is read from the engine. */
+  async close(): Promise<void> {
     this.#drainGates();
-    void this.pool.close();
+    await this.drained(24 * 3_600_000);
+    // Rejects after `Ingress.close`, which destroys the pool.
+    await this.pool.close().catch(() => {});
   }
 
   #drainGates(): void {

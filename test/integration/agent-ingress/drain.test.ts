@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { call, type DataPath, instanceId, startDataPath } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
+import { pendingRecords } from "../../fakes/usage-record.ts";
 
 let engine: FakeEngine;
 let path: DataPath;
@@ -45,14 +46,28 @@ it("finishes what runs on an instance that left the set and knows it no more", a
 });
 
 it("waits for what runs on an instance that a tombstone took out of the set, and cuts it after the deadline", async () => {
-  engine.behave({ until: gate.promise });
-  const running = call(path.port);
-  await expect.poll(() => engine.running).toBe(1);
+  engine.behave({ tokens: 10_000 });
+  const running = call(path.port, { ticket: { maxTokens: 10_000 } });
+  await expect.poll(() => engine.log[0]?.sentTokens ?? 0).toBeGreaterThan(3);
   path.ingress.setTargets([]);
   expect(await path.ingress.drained(instanceId, 20)).toBe(false);
   await path.ingress.cut(instanceId);
-  expect((await running).usage?.endReason).toBe("drained");
+  const { usage } = await running;
+  expect(usage).toMatchObject({ source: "engine", endReason: "drained", output: engine.log[0]?.sentTokens });
   expect(await path.ingress.drained(instanceId, 20_000)).toBe(true);
+});
+
+it("bills a client that disconnects from an instance under a tombstone by the count of its engine", async () => {
+  engine.behave({ tokens: 10_000 });
+  const client = new AbortController();
+  const running = call(path.port, { ticket: { maxTokens: 10_000 }, signal: client.signal });
+  await expect.poll(() => engine.log[0]?.sentTokens ?? 0).toBeGreaterThan(3);
+  path.ingress.setTargets([]);
+  client.abort();
+  await running.catch(() => {});
+  await expect.poll(() => path.spool.depth().records).toBe(1);
+  const [record] = await pendingRecords(path.spool, 10);
+  expect(record).toMatchObject({ source: "engine", endReason: "client_gone", outputTokens: engine.log[0]?.sentTokens });
 });
 
 it("cuts what is left at the end of a shutdown, with its usage on record", async () => {
