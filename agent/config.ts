@@ -137,7 +137,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
       sglang: text("STOKER_SGLANG_IMAGE"),
       llamacpp: text("STOKER_LLAMACPP_IMAGE"),
     },
-    /** Programs of the same for the process driver, absolute; undefined: that driver does not run the engine. */
+    /** Absolute paths of engine programs for the process driver; undefined: that driver does not run the engine. */
     enginePrograms: {
       vllm: programAt(settings, "STOKER_VLLM_BIN"),
       llamacpp: programAt(settings, "STOKER_LLAMACPP_BIN"),

@@ -141,7 +141,7 @@ export const toolFamilies: readonly ParserFamily[] = [
   { parser: "internlm", template: ["<|plugin|>"] },
   { parser: "mistral", template: ["[TOOL_CALLS]"] },
   { parser: "llama3_json", template: ["<|python_tag|>"] },
-  // Llama 3.2 and later 3.x templates name the role alone.
+  // Templates of Llama 3.2 and later 3.x have only the role.
   { parser: "llama3_json", types: ["llama", "mllama"], template: ["ipython", '"parameters"'] },
   { parser: "hermes", template: ["<tool_call>", "tojson"] },
 ];

@@ -16,7 +16,7 @@ interface Engine {
   readonly port: number;
   /** Program and subcommand in its images. */
   readonly command: (version: EngineVersion | undefined) => readonly string[];
-  /** How an installed program runs it; undefined: only images do. */
+  /** Arguments and key of an installed program; undefined: the engine runs in images only. */
   readonly program?: { readonly subcommand: readonly string[]; readonly secretVariable: string };
   readonly argv: (place: EnginePlace) => readonly string[];
   readonly env: Readonly<Record<string, string>>;

@@ -47,7 +47,7 @@ export interface PlanFile {
 export interface PlanExtras {
   /** Weights of the draft model. */
   readonly draftPath?: string | undefined;
-  /** What the weights' files say; undefined: they are not here yet. */
+  /** Facts from the files of the weights; undefined: they are not here yet. */
   readonly model?: ModelFacts | undefined;
 }
 

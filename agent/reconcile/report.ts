@@ -56,7 +56,7 @@ export function targetsOf(view: View, host: Parameters<typeof engineVersion>[1])
     const dashboard = dashboardOf(spec, origin);
     const cacheIsolation = cacheIsolationOf(spec.engine, engineVersion(spec, host));
     const caches = { cacheIsolation, sharesPrefixCache: spec.sharesPrefixCache };
-    // Of vLLM's skills, no other server has this one.
+    // Only vLLM has this skill.
     const countsPrompts = facts.life?.formats?.includes("continuous_usage") === true;
     const countsOneChoice = traitsOf(spec.engine)?.countsOneChoice === true;
     const engine = { origin, secret, api, identity, countsPrompts, countsOneChoice };

@@ -13,7 +13,7 @@ export interface Line {
 }
 
 const newline = 10;
-/** Kept of a line that is too long. */
+/** Length of the start that is kept of a line above the limit. */
 const startBytes = 4 * 1024;
 
 /** Yields the non-blank lines of a file. At most one line, and at most `maxBytes`, is in memory. */

@@ -40,7 +40,7 @@ export interface ProviderStore {
   set(editor: Editor, server: DeploymentId, terms: ProviderTerms, unixMs: number): Promise<boolean>;
 }
 
-/** Of a list, and of the metrics. */
+/** Maximum providers in a list and in the metrics. */
 const maxListed = 500;
 
 export type Providers = ReturnType<typeof createProviders>;

@@ -1,5 +1,5 @@
-// Writes `response_format` in the words of one engine. Pure. A format is never dropped: what an engine has no equivalent for is refused
-// with the field that holds it.
+// Translates `response_format` to the fields of one engine. Pure. A format is never dropped: without an equivalent in the engine it is
+// refused, and the error names its field.
 import type { FormatSkill } from "../../proto/api-formats.ts";
 import type { JsonObject } from "../../proto/json-object.ts";
 import type { ServedModel } from "../catalog/served-model.ts";

@@ -1,5 +1,5 @@
-// Reads the ways in which requests hold the output to a form, vLLM's `structured_outputs` and `guided_*` among them, as one
-// `response_format`. Which engine honours which type is decided where its body is written (inference/output-format.ts).
+// Reads every field that constrains the output, such as vLLM's `structured_outputs` and `guided_*`, as one `response_format`.
+// inference/output-format.ts decides which types the engine supports.
 import { isJsonObject, type JsonObject } from "../../../proto/json-object.ts";
 import { badRequest, invalid } from "../../service-error.ts";
 

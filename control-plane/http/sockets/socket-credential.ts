@@ -7,7 +7,7 @@ export function chooseProtocol(protocols: Set<string>): string | false {
   return [...protocols].find((one) => !one.includes(".")) ?? false;
 }
 
-/** Of keys that `POST /v1/realtime/client_secrets` creates: a scoped token follows. */
+/** Prefix of the keys from `POST /v1/realtime/client_secrets`; a scoped token follows it. */
 export const ephemeralPrefix = "ek_";
 
 export const bearer = (key: string): IncomingHttpHeaders => ({ authorization: `Bearer ${key}` });

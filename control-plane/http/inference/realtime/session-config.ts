@@ -25,7 +25,7 @@ export const defaultTurnDetection: TurnDetection = {
   silence_duration_ms: 500,
 };
 
-/** Of a session before its first update. */
+/** Configuration of a session before its first update. */
 export const initialConfig: SessionConfig = {
   format: "audio/pcm",
   model: undefined,
