@@ -35,12 +35,25 @@ export async function askEngineUsage(
   }
 }
 
-/** Prompt tokens of a request's body, as vLLM counts them; undefined when the engine does not report it within a second. Never rejects. */
-export async function countPrompt(
+/** Counts prompts of one engine, one at a time: each reply is buffered, and the engine tokenises the prompt again. */
+export class PromptCounter {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Prompt tokens of a request's body, as vLLM counts them; undefined without a reply 5 s after the call. Never rejects. */
+  count(pool: Pool, path: string, headers: Record<string, string>, body: Buffer): Promise<number | undefined> {
+    const signal = AbortSignal.timeout(boundMs);
+    const counted = this.#last.then(() => countPrompt(pool, path, headers, body, signal));
+    this.#last = counted;
+    return counted;
+  }
+}
+
+async function countPrompt(
   pool: Pool,
   path: string,
   headers: Record<string, string>,
   body: Buffer,
+  signal: AbortSignal,
 ): Promise<number | undefined> {
   try {
     const answer = await pool.request({
@@ -48,7 +61,7 @@ export async function countPrompt(
       path,
       headers: { ...headers, "content-type": "application/json" },
       body,
-      signal: AbortSignal.timeout(boundMs),
+      signal,
     });
     const { count: tokens } = JSON.parse(await boundedText(answer.body, maxTokenizeBytes)) as Record<string, unknown>;
     return answer.statusCode === 200 && Number.isSafeInteger(tokens) && Number(tokens) > 0 ? Number(tokens) : undefined;
@@ -57,7 +70,7 @@ export async function countPrompt(
   }
 }
 
-/** The reply has every token besides the count. */
+/** Maximum reply: it has every token besides the count. */
 const maxTokenizeBytes = 16 * 1024 * 1024;
 
 function figuresOf(usage: Record<string, unknown>): EngineFigures | undefined {

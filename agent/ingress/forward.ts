@@ -11,7 +11,7 @@ import type { Answer } from "./answer.ts";
 import type { AttemptRecord, RecordText, Settled } from "./attempt-record.ts";
 import { EngineCall, type EngineListener } from "./engine-call.ts";
 import { eventsOf, formatOf } from "./engine-paths.ts";
-import { askEngineUsage, countPrompt } from "./engine-usage.ts";
+import { askEngineUsage } from "./engine-usage.ts";
 import { allowedFigures, type EngineFigures, invalidUsage, maxOutput, noFigures, type Price } from "./find-usage.ts";
 import { chatAnswer } from "./format-answers.ts";
 import type { Gate, Waiter } from "./gate.ts";
@@ -316,19 +316,19 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
         allowed === invalidUsage ? "engine_usage_rejected" : own ? "engine" : output > 0 ? "counted" : "estimated";
       this.#settle({ figures, source, endReason: reason }, (usage) => this.#sendCut(reason, message, usage));
     };
-    if (reason === "client_gone" || reason === "drained") void this.#engineFigures().then(settle);
+    if (reason === "client_gone" || reason === "drained") void this.#engineFigures(reason).then(settle);
     else settle(undefined);
   }
 
   /** Figures of a request that was ended before its engine ended it, as the engine counts them. */
-  async #engineFigures(): Promise<EngineFigures | undefined> {
+  async #engineFigures(reason: CutReason): Promise<EngineFigures | undefined> {
     const { spec, prefix } = this.#target;
     const headers = authorizationFor(spec);
     if (!spec.countsPrompts) return await askEngineUsage(this.#pool, this.#engineId(), headers);
-    // It counts in every event; a request that had none yet is counted by its body.
+    // It counts in every event; a request that had none yet is counted by its body, if its client pays for the prompt.
     const { units } = this.#request.ticket;
-    if (this.#frames?.figures || units || !this.#engine.wasSent) return undefined;
-    const input = await countPrompt(this.#pool, `${prefix}/tokenize`, headers, this.body);
+    if (reason !== "client_gone" || this.#frames?.figures || units || !this.#engine.wasSent) return undefined;
+    const input = await this.#target.prompts.count(this.#pool, `${prefix}/tokenize`, headers, this.body);
     return input === undefined ? undefined : { ...this.#counted(), input };
   }
 

@@ -3,7 +3,7 @@ import { Pool } from "undici";
 import { authorizationFor } from "../../proto/bearer-secret.ts";
 import { type Slot, SlotList } from "../../proto/slot-list.ts";
 import type { RouteTarget } from "../reconcile/ports.ts";
-import { engineIsIdle } from "./engine-usage.ts";
+import { engineIsIdle, PromptCounter } from "./engine-usage.ts";
 import { Gate } from "./gate.ts";
 import type { Limits } from "./limits.ts";
 import type { SentRequest, StoppingRequests } from "./stopping-requests.ts";
@@ -36,6 +36,7 @@ export class Target {
   readonly gate: Gate;
   readonly longAudioGate: Gate;
   readonly rate: TokenRate;
+  readonly prompts = new PromptCounter();
   readonly running = new SlotList<Cuttable>();
   /** Shared by the instances of one deployment. */
   readonly stopping: StoppingRequests;
