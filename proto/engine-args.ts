@@ -22,18 +22,19 @@ export function whyStoredArgsRefused(engine: string, args: readonly string[]): s
   return firstRefused(engine, args, stored);
 }
 
-/** Returns a sentence on the first stored argument that this version of the engine would end at; undefined: none. */
+/** Returns a sentence on the first stored argument that this version of the engine would end at; undefined: none, or the version is unknown. */
 export function whyVersionRefuses(
   engine: string,
   version: EngineVersion | undefined,
   args: readonly string[],
 ): string | undefined {
+  if (version === undefined) return undefined;
   const rules = (Object.hasOwn(stored, engine) && stored[engine as ArgReader]) || {};
   for (const arg of args) {
     const [, name = "", value = ""] = form.exec(arg) ?? [];
     const life = lifetimesOf(Object.hasOwn(rules, name) ? rules[name] : undefined)[value];
     if (life && !isWithin(version, life))
-      return `${quote(arg)} does not exist in ${engine} ${version ? showVersion(version) : "of this version"}${span(life)}; use another value.`;
+      return `${quote(arg)} does not exist in ${engine} ${showVersion(version)}${span(life)}; use another value.`;
   }
   return undefined;
 }
@@ -135,6 +136,8 @@ const oneOf = (...values: string[]) => ({ kind: "one-of", values }) as const;
 const oneOfEach = (lifetimes: Lifetimes) => ({ kind: "one-of", values: Object.keys(lifetimes), lifetimes }) as const;
 const integer = (min: number, max: number) => ({ kind: "integer", min, max }) as const;
 
+/** Maximum tokens of a step of llama.cpp's server. */
+export const maxLlamaBatch = 65_536;
 const contextLength = integer(128, 10_000_000);
 const dtype = oneOf("auto", "half", "float16", "bfloat16", "float", "float32");
 
@@ -208,8 +211,8 @@ const llamacpp: ArgRules = {
   "split-mode": oneOf("none", "layer", "row"),
   "cpu-moe": flag,
   "n-cpu-moe": integer(0, 1_000),
-  "batch-size": integer(32, 65_536),
-  "ubatch-size": integer(32, 65_536),
+  "batch-size": integer(32, maxLlamaBatch),
+  "ubatch-size": integer(32, maxLlamaBatch),
   "swa-full": flag,
   "ctx-checkpoints": integer(0, 64),
   "rope-scaling": oneOf("none", "linear", "yarn"),

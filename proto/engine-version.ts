@@ -25,11 +25,11 @@ export function isAtLeast(version: EngineVersion | undefined, major: number, min
   return version.minor === minor ? version.patch >= patch : version.minor > minor;
 }
 
-export function isWithin(version: EngineVersion | undefined, { since, until }: Lifetime): boolean {
+export function isWithin(version: EngineVersion, { since, until }: Lifetime): boolean {
   return (since === undefined || isFrom(version, since)) && (until === undefined || !isFrom(version, until));
 }
 
-function isFrom(version: EngineVersion | undefined, first: string): boolean {
+function isFrom(version: EngineVersion, first: string): boolean {
   const from = readVersion(first);
   return from === undefined || isAtLeast(version, from.major, from.minor, from.patch);
 }

@@ -22,8 +22,11 @@ const adapterArgs = [
   ...["--max-lora-rank", String(engineTraits.vllm.maxLoraRank)],
 ];
 const generations: ReadonlySet<string> = new Set(["text-generation", "image-text-to-text"]);
-/** A model that generates otherwise serves no vectors and scores. */
-const pooled: ReadonlySet<string> = new Set(["embeddings", "reranker"]);
+/** `--task` of vLLM before 0.10.1. Without it, or a runner, a model that generates serves no vectors and scores. */
+const pooled: ReadonlyMap<string, string> = new Map([
+  ["embeddings", "embed"],
+  ["reranker", "score"],
+]);
 const rope = "--rope-scaling=";
 const aloneShare = 0.9;
 /** Share of its part of a shared GPU. */
@@ -66,7 +69,7 @@ function argvOf(spec: InstanceSpec__Output, place: EnginePlace, model: ModelFact
     ...commonArgs(spec, place, { model: [], gpus: "--tensor-parallel-size", batch: "--max-num-seqs" }),
     ...(isSized ? [] : ["--gpu-memory-utilization", memoryShareOf(spec)]),
     ...(own("max-model-len") || spec.contextLength === 0 ? [] : ["--max-model-len", String(spec.contextLength)]),
-    ...(pooled.has(spec.task) ? ["--runner", "pooling"] : []),
+    ...poolingOf(spec, version),
     ...prefixCaching(spec, version),
     "--enable-prompt-tokens-details",
     ...(spec.extraArgs.includes(noAdapters) ? [] : adapterArgs),
@@ -74,6 +77,13 @@ function argvOf(spec: InstanceSpec__Output, place: EnginePlace, model: ModelFact
     ...(templatePath === undefined ? [] : ["--chat-template", templatePath]),
     ...spec.extraArgs.filter((arg) => !isPlanned(arg)).map((arg) => inWordsOf(version, arg, model?.ropeTheta)),
   ];
+}
+
+// https://github.com/vllm-project/vllm/pull/21470
+function poolingOf({ task }: InstanceSpec__Output, version: EngineVersion | undefined): readonly string[] {
+  const earlier = pooled.get(task);
+  if (earlier === undefined) return [];
+  return isAtLeast(version, 0, 10, 1) ? ["--runner", "pooling"] : ["--task", earlier];
 }
 
 /** A build for processors: its share of memory would be one of the host's. */
@@ -94,16 +104,20 @@ function parsersOf(
     const given = extraArgs.find((arg) => arg.startsWith(`--${table.argument}=`))?.split("=")[1];
     if (given !== undefined) return given;
     const known = chat && familyOf(table.families, chat)?.parser;
-    return known !== undefined && isWithin(version, table.parsers[known] ?? {}) ? known : undefined;
+    return known !== undefined && isIn(version, table.parsers[known] ?? {}) ? known : undefined;
   };
   const [tool, reasoning] = [chosen(toolTable), chosen(reasoningTable)];
   if (tool === undefined && chat !== undefined && extraArgs.includes(autoTools))
-    return `"${autoTools}" needs --tool-call-parser: no parser is known for this model (type ${JSON.stringify(chat.type)}); name one, or leave the argument out.`;
+    return `"${autoTools}" needs --tool-call-parser: no parser of this vLLM is known for this model (type ${JSON.stringify(chat.type)}); name one, or leave the argument out.`;
   return [
     ...(tool === undefined ? [] : [autoTools, `--${toolTable.argument}=${tool}`]),
     ...(reasoning === undefined ? [] : [`--${reasoningTable.argument}=${reasoning}`]),
   ];
 }
+
+/** An unknown version has only what every version has: vLLM does not start with a parser that it lacks. */
+const isIn = (version: EngineVersion | undefined, life: Lifetime): boolean =>
+  version ? isWithin(version, life) : life.since === undefined && life.until === undefined;
 
 interface ParserTable {
   readonly argument: string;

@@ -195,6 +195,7 @@ async function askFormats(
   };
   try {
     const fields = owner === "vllm" ? await vllmSkills(target, base, signal) : [];
+    if (fields === undefined) return undefined;
     // Salting the prefix cache of vLLM was verified for chats only; a foreign server gets no salt.
     if (known.length === 0 || (owner === "vllm" && !target.isExternal)) return fields;
     const spoken: string[] = [];
@@ -209,9 +210,14 @@ async function askFormats(
   }
 }
 
-/** Versions before 0.11.2 ignore `structured_outputs`. */
-async function vllmSkills(target: ProbeTarget, base: string, signal: AbortSignal): Promise<readonly FormatSkill[]> {
+/** Versions before 0.11.2 ignore `structured_outputs`. Undefined as in `askFormats`. */
+async function vllmSkills(
+  target: ProbeTarget,
+  base: string,
+  signal: AbortSignal,
+): Promise<readonly FormatSkill[] | undefined> {
   const { status, body } = await get(target, `${base}/version`, signal);
+  if (isPassing(status)) return undefined;
   const version = readVersion(String(asObject(body)["version"]));
   if (status !== 200 || !version) return [];
   return isAtLeast(version, 0, 11, 2) ? ["structured_outputs", "continuous_usage"] : ["continuous_usage"];

@@ -1,6 +1,7 @@
 // Engine settings under the interface's own names (6.2), which differ per engine. They are stored beside the resulting
 // arguments: each set is replaced independently.
 import { maxBatchSize } from "../../proto/batch-size.ts";
+import { maxLlamaBatch } from "../../proto/engine-args.ts";
 import type { Engine, StandardArgs } from "./deployment.ts";
 import { deploymentRefused } from "./errors.ts";
 import { type ArgsReader, isGraph } from "./extra-args.ts";
@@ -37,7 +38,10 @@ const stoker: Words = {
 /** Memory is allocated at start for every request, and weights are quantised in their file. */
 const llamacpp: Words = {
   maxContextSize: (tokens) => [`--max-model-len=${tokens}`],
-  maxPrefillTokens: (tokens) => [`--batch-size=${tokens}`],
+  maxPrefillTokens: (tokens) => {
+    if (tokens <= maxLlamaBatch) return [`--batch-size=${tokens}`];
+    throw refused(`max_prefill_tokens must be at most ${maxLlamaBatch} on the engine llamacpp.`);
+  },
   kvCacheDtype: (type) => (type === "fp8" ? ["--cache-type-k=q8_0", "--cache-type-v=q8_0"] : []),
   enablePrefixCaching: (isOn) => (isOn ? [] : ["--no-cache-prompt"]),
 };

@@ -15,8 +15,8 @@ export interface FormatsEngine {
   readonly refused: string[];
   /** Paths that it replies 404 to, as another version would. */
   readonly missing: Set<string>;
-  /** As vLLM reports it. */
-  version: string;
+  /** As vLLM reports it; a number: the status of a reply without it. */
+  version: string | number;
   /** Status of each reply to a request that it would refuse. */
   refusal: number;
   /** Streams end after so many frames: the socket breaks or hangs. Undefined: they are whole. */
@@ -223,7 +223,10 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
       return void send(200, JSON.stringify({ object: "list", data }));
     }
     if (path === "/health") return void send(200, "");
-    if (path === "/version" && owner === "vllm") return void send(200, JSON.stringify({ version: engine.version }));
+    if (path === "/version" && owner === "vllm") {
+      const { version } = engine;
+      return void (typeof version === "number" ? send(version, "") : send(200, JSON.stringify({ version })));
+    }
     const isKnown = ["/v1/chat/completions", "/v1/responses", "/v1/messages"].includes(path) && !missing.has(path);
     if (req.method !== "POST" || !isKnown) return void send(404, '{"error":{"message":"File Not Found"}}');
     const body = await bodyOf(req);

@@ -41,6 +41,14 @@ describe("the probe of an external server", () => {
     expect(await probe()).toMatchObject({ kind: "ready", formats });
   });
 
+  it.each([401, 429, 503])("asks vLLM again for its version after a reply with status %s", async (status) => {
+    const { engine, probe } = await serverOf("vllm", [], false);
+    engine.version = status;
+    expect(await probe()).toEqual({ kind: "ready", contextLength: 0, formats: undefined });
+    engine.version = "0.32.0";
+    expect(await probe()).toMatchObject({ formats: ["structured_outputs", "continuous_usage"] });
+  });
+
   it("asks only servers whose replies are known, and each once", async () => {
     const other = await serverOf("openai");
     await other.probe();

@@ -42,6 +42,11 @@ describe("vLLM", () => {
   it("pools vectors and scores instead of generating where the task says so", () => {
     expect(command({ engine: "vllm", ...twoGpus, task: "embeddings" })).toContain(" --runner pooling");
     expect(command({ engine: "vllm", ...twoGpus })).not.toContain("--runner");
+    const at = (tag: string, task: string) =>
+      command({ engine: "vllm", ...twoGpus, task }, { ...host, engineImages: { vllm: `vllm:${tag}@${digest}` } });
+    expect(at("v0.10.1", "reranker")).toContain(" --runner pooling");
+    expect(at("v0.10.0", "reranker")).toContain(" --task score");
+    expect(at("v0.9.2", "embeddings")).toContain(" --task embed");
   });
 
   it("has its weights read-only, space to compile, shared memory for its workers, and no token", () => {
@@ -111,6 +116,11 @@ describe("the parsers of vLLM", () => {
     expect(at("v0.20.2", lfm)).toEqual([]);
     expect(at("v0.21.0", lfm)).toContain("--tool-call-parser=lfm2");
   });
+
+  it("are only those of every version where the version is unknown", () => {
+    expect(at("nightly", { type: "lfm2", template: "<|tool_call_start|>" })).toEqual([]);
+    expect(at("nightly", hermes)).toContain("--tool-call-parser=hermes");
+  });
 });
 
 describe("arguments that end some versions of vLLM at their start", () => {
@@ -125,7 +135,7 @@ describe("arguments that end some versions of vLLM at their start", () => {
         ...host,
         engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` },
       });
-    expect(plan(good)).toMatchObject({ ok: true });
+    for (const tag of [good, "nightly"]) expect(plan(tag)).toMatchObject({ ok: true });
     expect(plan(bad)).toMatchObject({ ok: false, code: "bad_extra_args" });
     expect(JSON.stringify(plan(bad))).toContain(bad.slice(1));
   });

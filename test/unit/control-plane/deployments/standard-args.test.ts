@@ -69,8 +69,9 @@ describe("standard_args", () => {
     ["stoker", { enablePrefixCaching: false }, "enable_prefix_caching"],
     ["sglang", { maxImagesPerPrompt: 2 }, "max_images_per_prompt"],
     ["llamacpp", { gpuMemoryFraction: 0.9 }, "gpu_memory_fraction"],
+    ["llamacpp", { maxPrefillTokens: 65_537 }, "max_prefill_tokens must be at most 65536"],
     ["custom", { quantization: "awq" }, "quantization"],
-  ] as const)("of %s that it has nothing like are refused by name: %o", (engine, args, name) => {
+  ] as const)("of %s that it does not support are refused by name: %o", (engine, args, name) => {
     expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(
       expect.objectContaining({ code: "invalid_deployment" }),
     );
