@@ -16,6 +16,10 @@ export const isModelEngine = (engine: string): engine is ModelEngine =>
 /** Setting of an agent with the engine's image. */
 export const imageSetting = (engine: ForeignEngine) => `STOKER_${engine.toUpperCase()}_IMAGE`;
 
+/** Setting of an agent without containers with the engine's program; undefined: the engine runs in containers only. */
+export const programSetting = (engine: ForeignEngine): string | undefined =>
+  engine === "sglang" ? undefined : `STOKER_${engine.toUpperCase()}_BIN`;
+
 /** Reads GGUF files, of which one is chosen, unless a deployment names another format. */
 export const readsGguf = (engine: string): boolean => engine === "stoker" || engine === "llamacpp";
 

@@ -4,7 +4,13 @@
 import { whyImageNotAllowed } from "../../proto/allowed-image.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
-import { imageSetting, isForeignEngine, isModelEngine } from "../../proto/model-engines.ts";
+import {
+  type ForeignEngine,
+  imageSetting,
+  isForeignEngine,
+  isModelEngine,
+  programSetting,
+} from "../../proto/model-engines.ts";
 import type { Gpu, GpuClaim, HostView } from "../fleet/host.ts";
 import type { Engine } from "./deployment.ts";
 import { isVirtual, resourcesOf } from "./resources.ts";
@@ -158,11 +164,20 @@ export function refuse(want: Want, host: HostView): string | undefined {
     case "llamacpp":
       // A host lists them as drivers once its operator has set an image or a program for them.
       if (drivers.includes(want.engine)) return undefined;
-      return `its operator set no image for ${want.engine} (${imageSetting(want.engine)})`;
+      return whyNoEngine(want.engine, host);
     default:
       if (drivers.includes("docker") || drivers.includes("process")) return undefined;
       return "it has no driver that starts model servers";
   }
+}
+
+function whyNoEngine(engine: ForeignEngine, { inventory: { drivers, containers } }: HostView): string {
+  const usesContainers = drivers.includes("docker") && (containers?.unavailable ?? "") === "";
+  if (usesContainers) return `its operator set no image for ${engine} (${imageSetting(engine)})`;
+  const setting = programSetting(engine);
+  return setting === undefined
+    ? `it runs no containers, which ${engine} requires`
+    : `its operator set no program for ${engine} (${setting})`;
 }
 
 /** True when no host is required, or it is this one. */

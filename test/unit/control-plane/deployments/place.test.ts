@@ -102,6 +102,22 @@ describe("place", () => {
 
   const want: Want = { gpu: "other", gpusPerInstance: 1, memoryBytes: 0, engine: "stoker", host: undefined };
 
+  it.each([
+    ["vllm", ["docker", "process"], "", "its operator set no image for vllm (STOKER_VLLM_IMAGE)"],
+    ["vllm", ["process"], "", "its operator set no program for vllm (STOKER_VLLM_BIN)"],
+    [
+      "llamacpp",
+      ["docker", "process"],
+      "as processes",
+      "its operator set no program for llamacpp (STOKER_LLAMACPP_BIN)",
+    ],
+    ["sglang", ["process"], "", "it runs no containers, which sglang requires"],
+  ] as const)("names the setting that lets %s run on a host with %j %s", (engine, drivers, unavailable, why) => {
+    const containers = { unavailable, images: { own: [], allowed: [] }, volumesUnavailable: "" };
+    const host = hostView("a", { inventory: inventory({ drivers, containers }) });
+    expect(place({ ...want, engine }, [host])).toMatchObject({ ok: false, rejections: [{ why }] });
+  });
+
   it("takes the tightest fit first, then the lower id", () => {
     const ample = hostView("a");
     const tight = hostView("b", { claims: [0, 1, 2].map((n) => ({ gpuUuid: `GPU-${n}`, account })) });
