@@ -3,13 +3,11 @@
 import flac from "@audio/encode-flac";
 import mp3 from "@audio/encode-mp3";
 import opus from "@audio/encode-opus";
+import type { AudioFormat } from "../../proto/audio-formats.ts";
 import { wavHeader } from "../../proto/wav.ts";
 import { toG711 } from "./g711.ts";
 import { Resampler } from "./resample.ts";
 import { toPcm16 } from "./wav.ts";
-
-export const audioFormats = ["mp3", "opus", "flac", "wav", "pcm", "ulaw", "alaw"] as const;
-export type AudioFormat = (typeof audioFormats)[number];
 
 export interface AudioEncoder {
   readonly contentType: string;
@@ -32,7 +30,7 @@ export const contentTypes: Readonly<Record<AudioFormat, string>> = {
 
 /** Sample rate that clients of raw samples expect by default. */
 const pcmRate = 24_000;
-/** Of telephony, which these two are for. */
+/** Sample rate of telephony: `ulaw` and `alaw`. */
 const g711Rate = 8_000;
 const opusRate = 48_000;
 /** 20 ms, as the encoder cuts its packets: fed more at once it copies what is left for each of them. */

@@ -1,4 +1,5 @@
 // Refusals of the edge itself: unreadable requests, and names that the edge resolves.
+import { audioFormats } from "../../../proto/audio-formats.ts";
 import type { ConstraintProblem } from "../../../proto/constraint-size.ts";
 import {
   badRequest,
@@ -151,7 +152,7 @@ export const partRepeated = (param: string) =>
 export const speechFormatUnknown = (code: string, place: "body" | "query" = "body") =>
   invalid(
     "output_format_unknown",
-    `Unsupported output format ${code.slice(0, 64)}. Supported: mp3, opus, flac, wav, pcm, ulaw, alaw.`,
+    `Unsupported output format ${code.slice(0, 64)}. Supported: ${audioFormats.join(", ")}.`,
     { param: "output_format", ...(place === "query" ? { in: place } : {}) },
   );
 

@@ -1,5 +1,6 @@
 // Requests and responses of embeddings, speech, transcriptions and images, with the bounds of the interface.
 import { type Static, Type } from "typebox";
+import { audioFormats } from "../../../proto/audio-formats.ts";
 import type { FormFile } from "../body/form-body.ts";
 import { ModelName as model, nullable } from "./sampling-schemas.ts";
 
@@ -50,8 +51,6 @@ export const EmbeddingsAnswer = Type.Object({
   }),
 });
 
-export const audioFormats = ["mp3", "opus", "flac", "wav", "pcm", "ulaw", "alaw"] as const;
-
 /** Maximum text of one speech request: some minutes of audio. */
 export const maxCharacters = 100_000;
 const spokenText = Type.String({ minLength: 1, maxLength: maxCharacters });
@@ -75,9 +74,7 @@ export const TextToSpeechRequest = Type.Object({
   model_id: Type.Optional(
     nullable.string({ description: "Default: the installation's speech model, a Kokoro-82M where one is served" }),
   ),
-  output_format: Type.Optional(
-    nullable.string({ description: "mp3, opus, flac, wav, pcm, ulaw or alaw; also as mp3_44100_128" }),
-  ),
+  output_format: Type.Optional(nullable.string({ description: `${audioFormats.join(", ")}; also as mp3_44100_128` })),
   language_code: Type.Optional(nullable.string({ pattern: "^[A-Za-z]{2}$", description: "ISO 639-1" })),
 });
 export type TextToSpeechRequest = Static<typeof TextToSpeechRequest>;

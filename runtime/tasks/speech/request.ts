@@ -1,7 +1,7 @@
 // The fields of a speech request, and what a model cannot do of them: refused with the reason.
 
+import { type AudioFormat, audioFormats } from "../../../proto/audio-formats.ts";
 import { isJsonObject } from "../../../proto/json-object.ts";
-import { type AudioFormat, audioFormats } from "../../audio/encoder.ts";
 import { Fields } from "../../server/fields.ts";
 import { invalid, unusable } from "../../server/request-error.ts";
 import type { Manner, Synthesiser } from "./synthesiser.ts";

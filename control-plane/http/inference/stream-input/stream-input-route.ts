@@ -1,5 +1,6 @@
 // Path, key and options of ElevenLabs' speech from streamed text.
 import type { TSchema } from "typebox";
+import { audioFormats } from "../../../../proto/audio-formats.ts";
 import { wavHeader } from "../../../../proto/wav.ts";
 import type { Spine } from "../../../inference/complete.ts";
 import { invalid } from "../../../service-error.ts";
@@ -13,8 +14,8 @@ import { speechFormat } from "../tasks/speech.ts";
 import { speechModel } from "../tasks/speech-model.ts";
 import { StreamInputMessage, StreamInputSession } from "./stream-input-session.ts";
 
-/** Pieces are files of their own, and others than these cannot be joined. */
-const joinable: ReadonlySet<string> = new Set(["mp3", "pcm", "opus", "wav", "ulaw", "alaw"]);
+/** Each piece is a file of its own, and FLAC files cannot be joined. */
+const joinable = audioFormats.filter((format) => format !== "flac");
 /** A WAV file is one header before the samples of all pieces. */
 const wavHead = wavHeader(24_000);
 const defaultFormat = "mp3_44100_128";
@@ -62,8 +63,7 @@ function readOptions({ params, query }: SocketRequest) {
   const code = query.get("output_format") || defaultFormat;
   const format = speechFormat(code);
   if (!format) throw speechFormatUnknown(code, "query");
-  if (!joinable.has(format))
-    throw unsupported("output_format", "`output_format` must be mp3, opus, wav, pcm, ulaw or alaw.");
+  if (format === "flac") throw unsupported("output_format", `\`output_format\` must be one of ${joinable.join(", ")}.`);
   const language = query.get("language_code") || undefined;
   if (language !== undefined && !/^[A-Za-z]{2}$/.test(language))
     throw unsupported("language_code", "`language_code` must be two letters of ISO 639-1.");

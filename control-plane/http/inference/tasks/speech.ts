@@ -1,6 +1,6 @@
+import { audioFormats } from "../../../../proto/audio-formats.ts";
 import { type Completion, taskCompletion } from "../../../inference/completion.ts";
 import { exactly } from "../../../inference/task.ts";
-import { audioFormats } from "../tasks-schemas.ts";
 import { jsonBody } from "./json-task.ts";
 
 export interface SpeechParams {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { audioFormats, openEncoder } from "../../../../runtime/audio/encoder.ts";
+import { audioFormats } from "../../../../proto/audio-formats.ts";
+import { openEncoder } from "../../../../runtime/audio/encoder.ts";
 import { openWav } from "../../../../runtime/audio/wav.ts";
 import { hasProgram, runProgram } from "../../../fakes/audio-tools.ts";
 
