@@ -30,8 +30,8 @@ export function formatFields(
   };
   if (type === "text") return { response_format: format };
   const takesStructured = skills === undefined || skills.has("structured_outputs");
-  // Our runtime refuses formats of plain completions; others ignore them unless they are known not to.
-  if (kind === "text_completion" && !(engine !== "stoker" && takesStructured)) return refuse();
+  // Engines that are not known to hold plain completions to a format ignore it.
+  if (kind === "text_completion" && engine !== "stoker" && !takesStructured) return refuse();
   if (common.has(type)) return { response_format: format };
   if (engine === "stoker") return type === "grammar" ? refuse() : { response_format: regexOf(format) };
   if (takesStructured) return { structured_outputs: { [type]: format[type] } };

@@ -1,8 +1,8 @@
 // Body of a chat completion -> domain. Throws RequestError.
-import { constraintProblem } from "../../proto/constraint-size.ts";
 import { isJsonObject } from "../../proto/json-object.ts";
 import { type Body, Fields } from "./fields.ts";
 import { readImagePart } from "./image-part.ts";
+import { readConstraint } from "./output-constraint.ts";
 import { invalid, unusable } from "./request-error.ts";
 import { type CommonRequest, commonFields } from "./sampling-fields.ts";
 import type { ChatMessage, Constraint, ContentPart, EngineImage } from "./text-engine.ts";
@@ -38,8 +38,7 @@ export function readChatRequest(body: Body, takesImages = false): ChatRequest {
   const f = new Fields(body);
   const common = commonFields(f);
   const { messages, images } = readMessages(f.list("messages"), takesImages);
-  const problem = constraintProblem(body);
-  if (problem) throw unusable(problem.param, problem.message, "format_too_large");
+  const constraint = readConstraint(body);
   const tools = (f.list("tools") ?? []).map(readTool);
   const top = f.integer("top_logprobs", { min: 0, max: 20 });
   const wantsLogprobs = f.boolean("logprobs") ?? false;
@@ -56,7 +55,7 @@ export function readChatRequest(body: Body, takesImages = false): ChatRequest {
     tools,
     toolChoice: readToolChoice(f.raw("tool_choice"), tools),
     allowsParallelCalls: f.boolean("parallel_tool_calls") ?? true,
-    constraint: readFormat(f.object("response_format")),
+    constraint,
     topLogprobs: wantsLogprobs ? (top ?? 0) : undefined,
     reasoning: readReasoning(f),
     templateArguments: f.object("chat_template_kwargs") ?? {},
@@ -113,36 +112,6 @@ function readToolChoice(value: unknown, tools: readonly ChatTool[]): ToolChoice 
   if (!tools.some((tool) => tool.name === name))
     throw invalid("tool_choice", `tool_choice names "${name}", which is not among the tools`);
   return { kind: "named", name };
-}
-
-function readFormat(format: Body | undefined): Constraint | undefined {
-  const type = format?.["type"] ?? "text";
-  switch (type) {
-    case "text":
-      return undefined;
-    case "json_object":
-      return { kind: "json-object" };
-    case "json_schema": {
-      const wrapped = format?.["json_schema"];
-      if (!isJsonObject(wrapped) || !isJsonObject(wrapped["schema"]))
-        throw invalid(
-          "response_format.json_schema.schema",
-          "response_format.json_schema.schema must be a JSON Schema object",
-        );
-      return { kind: "json-schema", schema: wrapped["schema"] };
-    }
-    case "regex": {
-      const regex = format?.["regex"];
-      if (typeof regex !== "string" || regex === "")
-        throw invalid("response_format.regex", "response_format.regex must be a regular expression");
-      return { kind: "regex", regex };
-    }
-    default:
-      throw unusable(
-        "response_format",
-        `response_format of type ${JSON.stringify(type)} is not supported; use text, json_object, json_schema or regex`,
-      );
-  }
 }
 
 const roles: Readonly<Record<string, string>> = {

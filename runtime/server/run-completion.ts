@@ -4,10 +4,11 @@ import { CompletionAnswer } from "./completion-answer.ts";
 import { deliver, type Exchange } from "./deliver.ts";
 import { type Body, Fields } from "./fields.ts";
 import { readDataAddress } from "./image-part.ts";
+import { readConstraint } from "./output-constraint.ts";
 import { invalid, unusable } from "./request-error.ts";
 import { type CommonRequest, commonFields } from "./sampling-fields.ts";
 import type { ServedModel } from "./served-model.ts";
-import type { EngineImage, TextEngine } from "./text-engine.ts";
+import type { Constraint, EngineImage, TextEngine } from "./text-engine.ts";
 
 export async function runCompletion(
   engine: TextEngine,
@@ -22,7 +23,7 @@ export async function runCompletion(
     ...request,
     prompt,
     scorePrompt: request.echo && request.topLogprobs !== undefined,
-    constraint: undefined,
+    constraint: request.constraint && (await engine.compile(request.constraint, exchange.signal)),
     adapter: model.adapter,
     cacheScope: exchange.cacheScope,
     showsSpecialTokens: false,
@@ -34,6 +35,7 @@ export async function runCompletion(
 interface CompletionRequest extends CommonRequest {
   readonly prompt: string;
   readonly images: readonly EngineImage[];
+  readonly constraint: Constraint | undefined;
   readonly echo: boolean;
   /** Alternatives per token; undefined = no logprobs. */
   readonly topLogprobs: number | undefined;
@@ -47,16 +49,11 @@ export function readCompletionRequest(body: Body, takesImages = false): Completi
   const prompt = f.raw("prompt");
   if (typeof prompt !== "string") throw invalid("prompt", "prompt must be one string; lists are not supported");
   const images = readImages(f.object("data")?.["image"] ?? [], takesImages);
-  const type = f.object("response_format")?.["type"] ?? "text";
-  if (type !== "text")
-    throw invalid(
-      "response_format",
-      'response_format.type must be "text" here; use chat completions for other formats',
-    );
   return {
     ...common,
     prompt,
     images,
+    constraint: readConstraint(body),
     echo: f.boolean("echo") ?? false,
     topLogprobs: f.integer("logprobs", { min: 0, max: 20 }),
   };

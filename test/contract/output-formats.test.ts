@@ -136,7 +136,9 @@ describe("a form of the output", () => {
     const body = { structured_outputs: { regex: "a+" } };
     const kept = await ask("external", structured, body, "/v1/completions");
     expect(kept).toMatchObject({ status: 200, sent: { structured_outputs: { regex: "a+" } } });
-    expect(await ask("stoker", [], body, "/v1/completions")).toMatchObject({
+    const own = await ask("stoker", [], body, "/v1/completions");
+    expect(own).toMatchObject({ status: 200, sent: { response_format: { type: "regex", regex: "a+" } } });
+    expect(await ask("external", [], body, "/v1/completions")).toMatchObject({
       status: 400,
       error: { param: "structured_outputs.regex" },
     });

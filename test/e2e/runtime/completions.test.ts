@@ -147,6 +147,8 @@ describe.runIf(hasModel("completions and chat of the model server"))("the model 
       response_format: { type: "regex", regex: "^(red|blue)-[0-9]{3}$" },
     });
     expect(regex.body.choices[0].message.content).toMatch(/^(red|blue)-[0-9]{3}$/);
+    const plain = await complete({ ...paris, max_tokens: 20, response_format: { type: "regex", regex: "^[0-9]{3}$" } });
+    expect(plain.body.choices[0].text).toMatch(/^[0-9]{3}$/);
   });
 
   it("reports the tokens of a long prefix it had seen as cached", async () => {

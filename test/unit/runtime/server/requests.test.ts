@@ -131,6 +131,18 @@ describe("a chat request", () => {
     ]);
   });
 
+  it("reads the response format of plain prompts as that of chats", () => {
+    const response_format = { type: "json_schema", json_schema: { name: "one", schema: { type: "object" } } };
+    const constraint = { kind: "json-schema", schema: { type: "object" } };
+    expect(readChatRequest({ ...chat, response_format }).constraint).toEqual(constraint);
+    expect(readCompletionRequest({ ...completion, response_format }).constraint).toEqual(constraint);
+    const pattern = { type: "regex", regex: "((a{200}){200}){200}" };
+    expect(refusal(() => readCompletionRequest({ ...completion, response_format: pattern }))).toEqual([
+      400,
+      "response_format",
+    ]);
+  });
+
   it("never ignores a response format", () => {
     expect(refusal(() => readChatRequest({ ...chat, response_format: { type: "xml" } }))).toEqual([
       400,
