@@ -6,6 +6,8 @@ import type { ModelFacts } from "../engines/host-facts.ts";
 
 /** Larger files are treated as absent. */
 const maxBytes = 4 * 1024 * 1024;
+/** Refusals name the type. */
+const maxTypeChars = 64;
 
 /** `folder`: weights as the hub has them. Fields are empty where a file is missing or unreadable. */
 export async function readModelFacts(folder: string): Promise<ModelFacts> {
@@ -15,7 +17,7 @@ export async function readModelFacts(folder: string): Promise<ModelFacts> {
   const { model_type: type, rope_theta: theta, rope_parameters: rope } = fieldsOf(config);
   const base = isJsonObject(rope) ? (rope["rope_theta"] ?? theta) : theta;
   return {
-    type: typeof type === "string" ? type : "",
+    type: typeof type === "string" ? type.slice(0, maxTypeChars) : "",
     ropeTheta: typeof base === "number" ? base : undefined,
     // As transformers reads them: a file of its own wins.
     template: template ?? templateIn(fieldsOf(tokenizer)["chat_template"]),

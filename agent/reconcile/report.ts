@@ -9,6 +9,12 @@ import type { Observed } from "./driver.ts";
 import type { Facts, View } from "./facts.ts";
 import type { DataPath, RouteTarget, Serving } from "./ports.ts";
 
+/** Texts of failures come from models, engines and registries. A message of the session has at most 4 MiB. */
+const maxMessageBytes = 16 * 1024;
+/** All of one report. */
+const maxMessagesBytes = 1024 * 1024;
+const maxCodeBytes = 64;
+
 export interface OneReport extends InstanceReport {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
@@ -27,13 +33,15 @@ export function reportOf(view: View, stats: DataPath["stats"]): Reported {
   const specs = specsOf(view);
   const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
   const instances: OneReport[] = [];
-  for (const id of [...new Set([...specs.keys(), ...view.observed.keys()])].sort()) {
+  const ids = [...new Set([...specs.keys(), ...view.observed.keys()])].sort();
+  const messageBytes = Math.min(maxMessageBytes, Math.floor(maxMessagesBytes / ids.length));
+  for (const id of ids) {
     const facts = view.facts.get(id);
     const spec = specs.get(id);
     const seen = view.observed.get(id);
     if (!facts || (tombstones.has(id) && !seen)) continue;
     const phase = tombstones.has(id) ? (seen?.state === "exited" ? "stopped" : "draining") : phaseOf(spec, seen, facts);
-    instances.push(oneReport(id, phase, spec, seen, facts, stats));
+    instances.push(oneReport(id, phase, spec, seen, facts, stats, messageBytes));
   }
   const isGone = (id: InstanceId) => !view.observed.has(id) && !view.facts.get(id)?.busy && !view.unsettled.has(id);
   return { instances, removed: [...tombstones].filter(isGone) };
@@ -113,6 +121,7 @@ function oneReport(
   seen: Observed | undefined,
   facts: Facts,
   stats: DataPath["stats"],
+  messageBytes: number,
 ): OneReport {
   const isAlive = seen !== undefined && seen.state !== "exited";
   // Also report the last reason while a start is retried.
@@ -124,8 +133,8 @@ function oneReport(
     deployId: (spec?.deployId ?? seen?.deployId ?? "") as DeploymentId,
     generation: isAlive ? seen.generation : Number(spec?.generation ?? seen?.generation ?? 0),
     phase,
-    failCode: reported?.code ?? "",
-    failMessage: reported?.message ?? waitOf(phase, facts, spec?.engine === "external"),
+    failCode: clipped(reported?.code ?? "", maxCodeBytes),
+    failMessage: clipped(reported?.message ?? waitOf(phase, facts, spec?.engine === "external"), messageBytes),
     bytesDone: weights.kind === "fetching" ? weights.done : 0,
     bytesTotal: weights.kind === "fetching" ? weights.total : 0,
     inFlight,
@@ -143,6 +152,13 @@ function oneReport(
     sshAddress: seen?.state === "running" ? (seen.ssh?.address ?? "") : "",
     gpuUuids: [...(spec?.gpuUuids ?? seen?.claimedGpus ?? [])],
   };
+}
+
+/** Returns the start of `text` that fits, in whole characters. */
+function clipped(text: string, maxBytes: number): string {
+  // A character of a string has at most three bytes in UTF-8.
+  if (text.length * 3 <= maxBytes) return text;
+  return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(maxBytes)).read);
 }
 
 function waitOf(phase: InstancePhase, facts: Facts, isExternal: boolean): string {

@@ -21,6 +21,11 @@ it("reads type, template and rope base of weights as the hub has them", async ()
   expect(await readModelFacts(folder)).toEqual({ type: "qwen3", template: "new", ropeTheta: 5 });
 });
 
+it("reads at most 64 characters of a type", async () => {
+  write("config.json", { model_type: "x".repeat(3 * 1024 * 1024) });
+  expect((await readModelFacts(folder)).type).toBe("x".repeat(64));
+});
+
 it("takes the template with tools where a model has several", async () => {
   const named = (name: string) => ({ name, template: `of ${name}` });
   write("tokenizer_config.json", { chat_template: [named("default"), named("tool_use"), 5] });

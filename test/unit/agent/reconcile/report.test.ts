@@ -71,6 +71,29 @@ describe("the phase a host reports", () => {
   });
 });
 
+describe("a failure of any length", () => {
+  const failure = { code: "c".repeat(100), message: "é".repeat(2 * 1024 * 1024) };
+  const bytes = (text: string | undefined) => Buffer.byteLength(text ?? "");
+
+  it("is reported with 64 bytes of its code and 16 KiB of its message", () => {
+    const [one] = reportOf(view(instanceSpec(), sighting("exited"), { failure }), idle).instances;
+    expect(one?.failCode).toBe("c".repeat(64));
+    expect(one?.failMessage).toBe("é".repeat(8 * 1024));
+  });
+
+  it("leaves the report of many instances below the limit of a message", () => {
+    const one = view(instanceSpec(), undefined, { failure });
+    const ids = Array.from({ length: 300 }, (_, i) => `instance-${i}` as InstanceId);
+    const facts = new Map(ids.map((each) => [each, { ...freshFacts(1, 0), failure }]));
+    const instances = ids.map((instanceId) => instanceSpec({ instanceId }));
+    const many = reportOf({ ...one, facts, desired: { generation: "1", tombstones: [], instances } }, idle);
+    expect(many.instances).toHaveLength(300);
+    const total = many.instances.reduce((sum, { failMessage }) => sum + bytes(failMessage), 0);
+    expect(total).toBeGreaterThan(1_000_000);
+    expect(total).toBeLessThanOrEqual(1024 * 1024);
+  });
+});
+
 describe("a tombstoned instance", () => {
   it("is reported removed once it is gone", () => {
     expect(reportOf(view(undefined, undefined, {}, [id]), idle)).toEqual({ instances: [], removed: [id] });
