@@ -10,6 +10,8 @@ const stopMs = 1_000;
 /** For its reply: its thread may be busy. */
 const boundMs = 5_000;
 const pollMs = 40;
+/** Maximum reply about its work. */
+const maxBytes = 64 * 1024;
 
 /** The figures when the engine has stopped, or a second later; undefined when it does not know or does not reply. Never rejects. */
 export async function askEngineUsage(
@@ -26,7 +28,7 @@ export async function askEngineUsage(
         await answer.body.dump();
         return undefined;
       }
-      const usage = (await answer.body.json()) as Record<string, unknown>;
+      const usage = JSON.parse(await boundedText(answer.body, maxBytes)) as Record<string, unknown>;
       if (usage["finished"] === true || performance.now() > stopUntil) return figuresOf(usage);
       await wait(pollMs, undefined, { signal });
     }
@@ -63,15 +65,18 @@ async function countPrompt(
       body,
       signal,
     });
-    const { count: tokens } = JSON.parse(await boundedText(answer.body, maxTokenizeBytes)) as Record<string, unknown>;
+    const text = await boundedText(answer.body, Math.min(maxTokenizeBytes, maxBytes + body.length * bytesPerToken));
+    const { count: tokens } = JSON.parse(text) as Record<string, unknown>;
     return answer.statusCode === 200 && Number.isSafeInteger(tokens) && Number(tokens) > 0 ? Number(tokens) : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** Maximum reply: it has every token besides the count. */
-const maxTokenizeBytes = 16 * 1024 * 1024;
+/** A reply has every token besides the count. A token of the prompt has at least a byte in the body; the template adds some. */
+const bytesPerToken = 8;
+/** Maximum reply: a million tokens. */
+const maxTokenizeBytes = 8 * 1024 * 1024;
 
 function figuresOf(usage: Record<string, unknown>): EngineFigures | undefined {
   const input = count(usage["input_tokens"]);
@@ -83,7 +88,6 @@ function figuresOf(usage: Record<string, unknown>): EngineFigures | undefined {
 
 const askLimitMs = 1_000;
 const idlePollMs = 100;
-const maxBytes = 64 * 1024;
 
 /** A request that was cut here may still be stopping in the engine. True once it reports none running or waiting, or cannot report; false at the deadline or when the signal aborts. */
 export async function engineIsIdle(
