@@ -94,17 +94,18 @@ const accountMessages =
   /\bcredit balance is too low\b|\bapi key (?:not valid|expired|is invalid)\b|\bexceeded your current quota\b|\binsufficient (?:balance|credits?|funds)\b/i;
 
 /**
- * How a provider refuses the operator's account: by a `status` from 401 to 403, or with 400 or 429 by a `code`, or only in `words`,
- * which may repeat what a customer sent. Undefined: it does not. Customers can do nothing about it.
+ * How a provider refuses the operator's account: by a `code`, with 400 to 403 or 429, by a `status` from 401 to 403 alone, or only
+ * in `words`, which may repeat what a customer sent. Undefined: it does not. Customers can do nothing about it.
  */
 export function accountRefusal({
   status,
   body,
 }: Pick<EngineError, "status" | "body">): "status" | "code" | "words" | undefined {
-  if (status >= 401 && status <= 403) return "status";
-  if (status !== 400 && status !== 429) return undefined;
+  const isStatus = status >= 401 && status <= 403;
+  if (!isStatus && status !== 400 && status !== 429) return undefined;
   const { code, type, message = "" } = read(body);
   if ([code, type].some((name) => name !== undefined && accountCodes.has(name))) return "code";
+  if (isStatus) return "status";
   return accountMessages.test(message) ? "words" : undefined;
 }
 

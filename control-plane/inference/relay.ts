@@ -258,12 +258,15 @@ function outcomeOf(end: AttemptEnd): Outcome {
     case "engine-error":
       switch (accountRefusal(end)) {
         case "code":
-          return { kind: "status", status: 403, retryAfterSeconds: undefined };
+          return { kind: "status", status: end.status === 401 ? 401 : 403, retryAfterSeconds: undefined };
         case "words":
           // A customer who chooses the words of an error must not turn away others.
           return { kind: "unknown" };
         default:
-          return { kind: "status", status: end.status, retryAfterSeconds: end.retryAfterSeconds };
+          // 403 without a code may be about one request, such as its content.
+          return end.status === 403
+            ? { kind: "unknown" }
+            : { kind: "status", status: end.status, retryAfterSeconds: end.retryAfterSeconds };
       }
     case "broken":
     case "timeout":

@@ -220,7 +220,24 @@ function fieldsOf(data: string): JsonObject | undefined {
 
 function logprobsOf(logprobs: unknown): readonly object[] | undefined {
   const content = isJsonObject(logprobs) ? logprobs["content"] : undefined;
-  return Array.isArray(content) ? content.filter(isJsonObject) : undefined;
+  if (!Array.isArray(content)) return undefined;
+  return content.filter(isJsonObject).map((entry) => {
+    const top = entry["top_logprobs"];
+    return {
+      ...logprobOf(entry),
+      ...(Array.isArray(top) ? { top_logprobs: top.filter(isJsonObject).map(logprobOf) } : {}),
+    };
+  });
+}
+
+/** Only the fields that the API defines: an engine may nest others too deep to be written again. */
+function logprobOf({ token, logprob, bytes }: JsonObject): object {
+  return {
+    ...(typeof token === "string" ? { token } : {}),
+    ...(typeof logprob === "number" ? { logprob } : {}),
+    ...(bytes === null ? { bytes } : {}),
+    ...(Array.isArray(bytes) ? { bytes: bytes.filter((byte) => typeof byte === "number") } : {}),
+  };
 }
 
 function usageOf(usage: unknown): ChatUsage | undefined {

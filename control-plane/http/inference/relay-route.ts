@@ -237,13 +237,22 @@ function answerError(
   state.refusal = refusal;
   sink.flush();
   if (state.isClosed) return;
-  if (sink.hasStarted) {
-    const frames = streamError(refusal);
-    if (frames instanceof Promise) void frames.then((late) => sink.fail(late));
-    else sink.fail(frames);
+  if (!sink.hasStarted) {
+    writeRefusal(refusal, state, res);
     return;
   }
-  writeRefusal(refusal, state, res);
+  try {
+    const frames = streamError(refusal);
+    if (!(frames instanceof Promise)) sink.fail(frames);
+    else
+      frames.then(
+        (late) => sink.fail(late),
+        () => sink.abandon(),
+      );
+  } catch {
+    // The frames of a broken response may contain what broke it. One stream must not end the process.
+    sink.abandon();
+  }
 }
 
 /**

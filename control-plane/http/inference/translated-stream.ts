@@ -105,9 +105,14 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
     const last = this.#rest.take().toString().trimEnd();
     if (last !== "") this.#send(this.#translated(last));
     this.#share?.whole();
-    const frames = this.#translation.end();
-    if (frames instanceof Promise) this.sent = frames.then((late) => this.#finish(late));
-    else this.#finish(frames);
+    try {
+      const frames = this.#translation.end();
+      if (frames instanceof Promise) this.sent = frames.then((late) => this.#finish(late));
+      else this.#finish(frames);
+    } catch (error) {
+      // As in #translated.
+      this.#giveUp(upstreamBroken({ cause: error }));
+    }
   }
 
   #giveUp(error: ServiceError): void {
