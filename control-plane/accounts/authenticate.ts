@@ -282,6 +282,8 @@ function tokenCallerOf(
     isAdmin: false,
     role: key.role === "admin" ? "inference" : key.role,
     via: "jwt",
+    // A page holds the token: it must not name other end users.
+    trustsUserHeaders: false,
     models: bothModels(key.models, token.models),
     expiresAtMs: earlier(key.expiresAtMs, token.expiresAtMs),
     spending: { ...limitsOf(row), token: token.budget },

@@ -75,6 +75,7 @@ export function callerOf(now: Caller, token: JobToken | null): Caller {
     ...now,
     isAdmin: false,
     via: "jwt",
+    trustsUserHeaders: false,
     role: "inference",
     models: bothModels(now.models, models),
     spending: { ...now.spending, token: budget && { budget, limit } },
