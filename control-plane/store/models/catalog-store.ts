@@ -39,8 +39,11 @@ export function createCatalogStore(db: Db): CatalogStore {
         .select(["p.inputRate", "p.cachedInputRate", "p.outputRate", "p.requestRate", "p.monthLimit", "p.dayLimit"])
         .select(["d.contextLength", "d.createdAt", "d.extraArgs", batchSize.as("batchSize")])
         .select(
-          sql<number>`coalesce((select max(i.context_length) from instance i
-            where i.deploy_id = d.deploy_id and i.tombstoned_at is null), 0)`.as("reportedLength"),
+          // The smallest: a request goes to any of them. 0 is an unknown length.
+          sql<number>`coalesce((select min(nullif(i.context_length, 0)) from instance i
+            where i.deploy_id = d.deploy_id and i.phase = 'ready' and i.tombstoned_at is null), 0)`.as(
+            "reportedLength",
+          ),
         )
         .where("d.kind", "=", "model")
         // Literal, here and below, so that PostgreSQL uses the partial indexes.

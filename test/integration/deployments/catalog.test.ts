@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { createDirectory } from "../../../control-plane/catalog/directory.ts";
 import { createModelRecords, offerModel } from "../../../control-plane/catalog/model-records.ts";
@@ -109,6 +110,27 @@ describe("an offered model", () => {
     await deleteDeployment(replica.deploymentStore, ada.account, id);
     await models.refresh();
     expect(models.resolve("org/small", bob)).toBeUndefined();
+  });
+
+  it("has the smallest context length that one of its ready instances reported", async () => {
+    const { id } = await external();
+    const lengthIn = async (db: typeof replica.db) =>
+      (await createCatalogStore(db).deployed()).find(({ deployId }) => deployId === id)?.contextLength;
+    await vi.waitFor(async () => expect(await lengthIn(replica.db)).toBe(2048), wait);
+    // In one transaction, so that the control plane does not remove the surplus instances meanwhile.
+    await replica.db.transaction().execute(async (trx) => {
+      const add = (change: object) =>
+        sql`insert into instance select added.* from instance i, jsonb_populate_record(i, ${JSON.stringify(change)}) added
+          where i.deploy_id = ${id} limit 1`.execute(trx);
+      await add({ instance_id: "larger", context_length: 1_000_000 });
+      expect(await lengthIn(trx)).toBe(2048);
+      await add({ instance_id: "unknown", context_length: 0 });
+      await add({ instance_id: "loading", context_length: 16, phase: "loading" });
+      expect(await lengthIn(trx)).toBe(2048);
+      await add({ instance_id: "smaller", context_length: 1024, phase: "ready" });
+      expect(await lengthIn(trx)).toBe(1024);
+      await sql`delete from instance where instance_id in ('larger', 'unknown', 'loading', 'smaller')`.execute(trx);
+    });
   });
 
   it("is refused for an unknown deployment", async () => {
