@@ -21,8 +21,10 @@ export interface PrefixHintsDeps {
 /** Blocks at the end of a prompt that are sent: the next turn is found by any of them. */
 const maxBlocksOfPrompt = 16;
 const everyMs = 100;
-/** Limits the size of a message to 90 KiB, and with it the work of the receivers; further prompts of that time are not sent. */
+/** Limits the work of the receivers; further prompts of that time are not sent. */
 const maxBlocksOfMessage = 8_192;
+/** Blocks take 88 KiB in base64. The rest is for the ids, of one instance for each block at most. */
+const maxMessageChars = 512 * 1024;
 const pairBytes = 8;
 
 export class PrefixHints {
@@ -38,7 +40,7 @@ export class PrefixHints {
   /** Sends that `instance` evaluates the blocks from number `from` on. */
   note(instance: InstanceId, blocks: PromptBlocks, from: number): void {
     const first = Math.max(from, blocks.count - maxBlocksOfPrompt);
-    if (first >= blocks.count || this.#count >= maxBlocksOfMessage) return;
+    if (first >= blocks.count || this.#count + blocks.count - first > maxBlocksOfMessage) return;
     if (this.#count === 0) this.#deps.wait(() => this.#publish(), everyMs);
     let numbers = this.#hints.get(instance);
     if (!numbers) {
@@ -59,12 +61,15 @@ export class PrefixHints {
   }
 
   #receive(message: string): void {
+    if (message.length > maxMessageChars) return;
+    let left = maxBlocksOfMessage;
     for (const [instance, text] of entriesOf(message)) {
       const slot = this.#deps.slotOf(instance as InstanceId);
       if (slot === undefined || typeof text !== "string") continue;
       const bytes = Buffer.from(text, "base64");
-      const end = Math.min(bytes.length - (bytes.length % pairBytes), maxBlocksOfMessage * pairBytes);
-      for (let at = 0; at < end; at += pairBytes)
+      const count = Math.min(Math.floor(bytes.length / pairBytes), left);
+      left -= count;
+      for (let at = 0; at < count * pairBytes; at += pairBytes)
         this.#deps.index.noteBlock(bytes.readUInt32LE(at), bytes.readUInt32LE(at + 4), slot);
     }
   }

@@ -24,14 +24,15 @@ const bucketWords = ways * rowWords;
 export class PrefixIndex {
   readonly #rows: Uint32Array;
   readonly #bucketMask: number;
-  #time = 0;
+  #time: number;
   /** Number, by bit, of an instance in the list that is being matched. */
   readonly #positions = new Int32Array(groupSize);
   #longest = 0;
   #isLongestShared = true;
 
-  /** `rowCount`: a power of two; 16 bytes each. Memory is used as rows are written. */
-  constructor(rowCount = 2 ** 18) {
+  /** `rowCount`: a power of two; 16 bytes each. Memory is used as rows are written. `time`: number of the last note. */
+  constructor(rowCount = 2 ** 18, time = 0) {
+    this.#time = time;
     this.#rows = new Uint32Array(rowCount * rowWords);
     this.#bucketMask = rowCount / ways - 1;
   }
@@ -142,11 +143,15 @@ export class PrefixIndex {
   }
 
   #oldest(bucket: number): number {
-    const rows = this.#rows;
     let oldest = bucket;
     for (let row = bucket + rowWords; row < bucket + bucketWords; row += rowWords)
-      if ((rows[row + 1] as number) < (rows[oldest + 1] as number)) oldest = row;
+      if (this.#ageOf(row) > this.#ageOf(oldest)) oldest = row;
     return oldest;
+  }
+
+  /** Notes since the row was used; the counter wraps after 2^32. */
+  #ageOf(row: number): number {
+    return (this.#time - (this.#rows[row + 1] as number)) >>> 0;
   }
 }
 

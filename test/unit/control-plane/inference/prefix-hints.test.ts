@@ -71,6 +71,27 @@ describe("hints between control planes", () => {
     expect(sent).toHaveLength(1);
   });
 
+  it("above the limits are not read: of blocks, those of all instances together; of characters, the whole message", () => {
+    const noted: number[] = [];
+    let receive = (_message: string) => {};
+    new PrefixHints({
+      index: { noteBlock: (place: number) => noted.push(place) } as unknown as PrefixIndex,
+      slotOf: () => 0,
+      wait: () => {},
+      link: {
+        publish: () => {},
+        on: (handler) => {
+          receive = handler;
+        },
+      },
+    });
+    const some = Buffer.alloc(8 * 5_000, 1).toString("base64");
+    receive(JSON.stringify({ a: some, b: some, c: some }));
+    expect(noted).toHaveLength(8_192);
+    receive(JSON.stringify({ a: some, b: "x".repeat(512 * 1024) }));
+    expect(noted).toHaveLength(8_192);
+  });
+
   it("that are wrong or name unknown instances change nothing", () => {
     const other = replica(0);
     const block = Buffer.alloc(8, 1).toString("base64");

@@ -209,6 +209,22 @@ describe("the index", () => {
   });
 });
 
+it("replaces the row that was used longest ago, also after its clock wrapped", () => {
+  const index = new PrefixIndex(4, 2 ** 32 - 5);
+  const blockOf = (tag: number) => {
+    const blocks = new PromptBlocks();
+    blocks.add(0, tag << 8, 1);
+    return blocks;
+  };
+  for (let tag = 1; tag <= 6; tag++) index.note(blockOf(tag), 0);
+  const shares = new Float64Array(1);
+  const known = [1, 2, 3, 4, 5, 6].filter((tag) => {
+    index.match(blockOf(tag), Int32Array.of(0), 1, shares);
+    return shares[0] === 1;
+  });
+  expect(known).toEqual([3, 4, 5, 6]);
+});
+
 describe("the blocks of a prompt", () => {
   const chain = (body: Buffer, scope = ada) => {
     const blocks = new PromptBlocks();
