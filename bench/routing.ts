@@ -2,7 +2,7 @@
 
 import type { Route } from "../control-plane/fleet/routes.ts";
 import { PrefixIndex } from "../control-plane/inference/prefix-index.ts";
-import { scopeOf } from "../control-plane/inference/prompt-blocks.ts";
+import { PromptScopes } from "../control-plane/inference/prompt-blocks.ts";
 import { type Choice, Router } from "../control-plane/inference/route.ts";
 import type { DeploymentId, HostId, InstanceId } from "../proto/ids.ts";
 import { median } from "./load.ts";
@@ -39,7 +39,7 @@ export async function benchRouting({ rounds }: { rounds: number }): Promise<void
       const ready = Array.from({ length: count }, (_, slot) => routeTo(slot));
       const router = new Router(Math.random, new PrefixIndex());
       const bodies = Array.from({ length: 256 }, (_, number) => conversation(number, bytes));
-      const scope = scopeOf("account", undefined);
+      const scope = new PromptScopes(Buffer.from("bench")).of("account", undefined);
       const hashUs: number[] = [];
       const pickUs: number[] = [];
       for (let round = 0; round <= rounds; round++) {

@@ -17,6 +17,7 @@ import { createKekWatch } from "./accounts/rotate-kek.ts";
 import {
   hubTokens,
   invoiceLinkKey,
+  promptScopeKey,
   resultsLinkKey,
   ticketKeySeal,
   ticketSeals,
@@ -382,7 +383,11 @@ async function createPublicEdge(all: Parts) {
       models: directory,
       rates: quotas.rates,
       routes: fleet.routing,
-      router: createRouter(config.redisUrl === undefined ? undefined : topicOf(signals, "prompts"), fleet.routing),
+      router: createRouter(
+        config.redisUrl === undefined ? undefined : topicOf(signals, "prompts"),
+        fleet.routing,
+        promptScopeKey(secrets),
+      ),
       ...money.spine,
       coldStarts: createColdStarts({
         routes: fleet.routing,

@@ -5,7 +5,12 @@ import type { Route } from "../control-plane/fleet/routes.ts";
 import { hashSeed, hashText, mixed } from "../control-plane/inference/hash.ts";
 import { PrefixHints } from "../control-plane/inference/prefix-hints.ts";
 import { PrefixIndex } from "../control-plane/inference/prefix-index.ts";
-import { blockBytesAt, type PromptBlocks, scopeOf } from "../control-plane/inference/prompt-blocks.ts";
+import {
+  blockBytesAt,
+  type PromptBlocks,
+  type PromptScope,
+  PromptScopes,
+} from "../control-plane/inference/prompt-blocks.ts";
 import { type Choice, Router } from "../control-plane/inference/route.ts";
 import type { DeploymentId, HostId, InstanceId } from "../proto/ids.ts";
 import { leastLoaded, type Pick, prefixHash } from "./baselines.ts";
@@ -43,6 +48,8 @@ const maxAttempts = 3;
 const bytesPerToken = 4;
 const sampleMs = 5_000;
 const hintDelayMs = 5;
+/** Fixed, so that runs repeat. */
+const scopes = new PromptScopes(Buffer.from("simulator"));
 /** Estimate of the output for the gate's fair queue. */
 const typicalOutput = 256;
 
@@ -136,7 +143,7 @@ export class Fleet {
   }
 
   choose(gateway: Gateway, asked: Asked, promptTokens: number, tried: readonly Route[]): Choice | undefined {
-    const scope = scopeOf(asked.account, undefined);
+    const scope = scopes.of(asked.account, undefined);
     const { blocks } = gateway.router;
     blocks.clear();
     const first = (asked.segments[0] as Segment).id;
@@ -144,7 +151,7 @@ export class Fleet {
       if (asked.cacheKey !== undefined) blocks.fillKey(asked.cacheKey, scope);
       else fillBlocks(blocks, asked.segments, promptTokens, scope);
     }
-    const beginning = mixed(scope ^ (asked.cacheKey === undefined ? first : hashText(asked.cacheKey, hashSeed)));
+    const beginning = mixed(scope.place ^ (asked.cacheKey === undefined ? first : hashText(asked.cacheKey, hashSeed)));
     return gateway.pick(gateway.routes, tried, { blocks, tokens: promptTokens, sequences: 1, scope }, beginning);
   }
 
@@ -401,9 +408,14 @@ const routeTo = (slot: number, { maxBatchSize }: EngineProfile): Route => ({
 });
 
 /** As PromptBlocks.fill does for a body of these segments. */
-function fillBlocks(blocks: PromptBlocks, segments: readonly Segment[], promptTokens: number, scope: number): void {
+function fillBlocks(
+  blocks: PromptBlocks,
+  segments: readonly Segment[],
+  promptTokens: number,
+  scope: PromptScope,
+): void {
   const length = promptTokens * bytesPerToken;
-  let place = scope;
+  let { place } = scope;
   let at = 0;
   let segmentStart = 0;
   for (let offset = 0; ; ) {
@@ -419,7 +431,7 @@ function fillBlocks(blocks: PromptBlocks, segments: readonly Segment[], promptTo
       segmentStart = segmentEnd;
       at += 1;
     }
-    blocks.add(place, mixed(place ^ 0x85ebca6b), end / length);
+    blocks.add(place, mixed(place ^ scope.tag), end / length);
     offset = end;
   }
 }

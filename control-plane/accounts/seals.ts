@@ -116,6 +116,10 @@ export const invoiceLinkKey = (secrets: AccountSecrets): Buffer =>
 export const resultsLinkKey = (secrets: AccountSecrets): Buffer =>
   Buffer.from(hkdfSync("sha256", secrets.pepper, "", "stoker results links", 32));
 
+/** Keeps accounts from making prompts that the router takes for another's. */
+export const promptScopeKey = (secrets: AccountSecrets): Buffer =>
+  Buffer.from(hkdfSync("sha256", secrets.pepper, "", "stoker prompt scopes", 32));
+
 export interface HubTokens {
   seal(account: AccountId, token: string): Promise<Buffer>;
   open(account: AccountId, sealed: Buffer): Promise<string>;

@@ -1,6 +1,8 @@
-// A prompt as a chain of blocks, each with a hash of everything up to its end. Two prompts with equal hashes of a block begin with
-// the same bytes, so an instance that evaluated one has that part of the other in its cache.
-import { hashSeed, hashText, mixed } from "./hash.ts";
+// A prompt as a chain of blocks, each with a hash of everything up to its end. Two prompts of one scope with equal hashes of a block
+// begin with the same bytes, so an instance that evaluated one has that part of the other in its cache.
+import { createHmac } from "node:crypto";
+import { keepNewest } from "../../proto/keep-newest.ts";
+import { hashText, mixed } from "./hash.ts";
 
 /** Smallest block. Later blocks have 1/16 of the bytes before them, so that a long prompt has few. */
 const minBlockBytes = 512;
@@ -17,7 +19,7 @@ export const blockBytesAt = (offset: number): number => Math.max(minBlockBytes, 
 
 /** Filled for one prompt at a time and reused: hashing a prompt allocates nothing that grows with it. */
 export class PromptBlocks {
-  /** Two independent hashes of the prompt up to the end of each block. */
+  /** Two hashes of the prompt up to the end of each block. */
   readonly places = new Uint32Array(maxBlocks);
   readonly tags = new Uint32Array(maxBlocks);
   /** End of each block, as a share of the prompt. */
@@ -28,15 +30,13 @@ export class PromptBlocks {
     this.count = 0;
   }
 
-  /** `seed`: differs for prompts that must not be compared, such as those of two accounts. */
-  fill(body: Buffer, promptKey: "messages" | "prompt", seed: number): void {
+  fill(body: Buffer, promptKey: "messages" | "prompt", scope: PromptScope): void {
     this.count = 0;
     const at = Math.max(0, body.subarray(0, headBytes).indexOf(`"${promptKey}"`));
     const length = body.length - at;
     if (length < minBlockBytes) return;
     const view = new DataView(body.buffer, body.byteOffset + at, length);
-    let place = seed;
-    let tag = mixed(seed);
+    let { place, tag } = scope;
     let offset = 0;
     for (let i = 0; i < maxBlocks; i++) {
       const size = blockBytesAt(offset);
@@ -61,10 +61,9 @@ export class PromptBlocks {
   }
 
   /** A key given by the client stands for the whole prompt. */
-  fillKey(key: string, seed: number): void {
+  fillKey(key: string, scope: PromptScope): void {
     this.count = 0;
-    const place = mixed(hashText(key, seed));
-    this.add(place, mixed(hashText(key, place)), 1);
+    this.add(mixed(hashText(key, scope.place)), mixed(hashText(key, scope.tag)), 1);
   }
 
   /** Returns the block that ends at this share of the prompt; -1 if none does. */
@@ -83,8 +82,35 @@ export class PromptBlocks {
   }
 }
 
-/** Prompts are compared only within a scope: an account, and the adapter if the request uses one. */
-export function scopeOf(account: string, adapter: string | undefined): number {
-  const own = hashText(account, hashSeed);
-  return adapter === undefined ? own : hashText(adapter, own);
+/** Hashes of prompts begin with these: prompts are compared only within a scope, an account and the adapter if a request uses one. */
+export interface PromptScope {
+  /** 32 bits each. */
+  readonly place: number;
+  readonly tag: number;
+}
+
+const maxScopes = 10_000;
+
+/**
+ * The hashes of blocks are easy to invert. Who knew another account's scope could make prompts with the hashes of its blocks, see by
+ * `cached_tokens` where they go, and draw its requests to an instance.
+ */
+export class PromptScopes {
+  readonly #secret: Buffer;
+  readonly #known = new Map<string, PromptScope>();
+
+  /** `secret`: the same in all control planes, which send each other hashes. */
+  constructor(secret: Buffer) {
+    this.#secret = secret;
+  }
+
+  of(account: string, adapter: string | undefined): PromptScope {
+    const name = adapter === undefined ? account : `${account}\0${adapter}`;
+    return this.#known.get(name) ?? keepNewest(this.#known, name, this.#make(name), maxScopes);
+  }
+
+  #make(name: string): PromptScope {
+    const bytes = createHmac("sha256", this.#secret).update(name).digest();
+    return { place: bytes.readUInt32LE(0), tag: bytes.readUInt32LE(4) };
+  }
 }

@@ -34,7 +34,6 @@ import {
   upstreamTimeout,
 } from "./errors.ts";
 import { anthropicBody, forwardBody, nativeBody } from "./forward-body.ts";
-import { scopeOf } from "./prompt-blocks.ts";
 import type { RefusedRequests } from "./refused-requests.ts";
 import type { Choice, RoutedPrompt, Router } from "./route.ts";
 import type { SpineMetrics } from "./spine-metrics.ts";
@@ -225,13 +224,13 @@ export async function relay(
 
 /** Describes the prompt to the router, whose blocks hold one at a time. */
 function promptOf(
-  { blocks }: Router,
+  { blocks, scopes }: Router,
   readyCount: number,
   { account, model, inputTokensEstimate }: Admission,
   { kind, cacheKey, task, n }: Completion,
   { bytes }: SentBody,
 ): RoutedPrompt {
-  const scope = scopeOf(account, model.adapter?.id);
+  const scope = scopes.of(account, model.adapter?.id);
   if (readyCount === 1 || task) blocks.clear();
   else if (cacheKey) blocks.fillKey(cacheKey, scope);
   else blocks.fill(bytes, kind === "chat" ? "messages" : "prompt", scope);

@@ -1,10 +1,11 @@
 // Chooses the instance of a request: the one that has the least to do before the request's first token, in tokens of prompt
 // (docs/adr/0015-route-by-expected-work.md).
+import { randomBytes } from "node:crypto";
 import type { Route } from "../fleet/routes.ts";
 import { hashText } from "./hash.ts";
 import type { PrefixHints } from "./prefix-hints.ts";
 import { PrefixIndex } from "./prefix-index.ts";
-import { PromptBlocks } from "./prompt-blocks.ts";
+import { PromptBlocks, type PromptScope, PromptScopes } from "./prompt-blocks.ts";
 
 /** A running sequence delays a prompt as much as this many tokens of another prompt. */
 const tokensPerSequence = 256;
@@ -42,13 +43,14 @@ export interface RoutedPrompt {
   readonly tokens: number;
   /** Sequences. */
   readonly sequences: number;
-  /** Of the blocks (`scopeOf`): caches are judged by account and adapter. */
-  readonly scope: number;
+  /** Of the blocks: caches are judged by account and adapter. */
+  readonly scope: PromptScope;
 }
 
 export class Router {
   /** To describe the next prompt with: filled and read in one turn of the event loop. */
   readonly blocks = new PromptBlocks();
+  readonly scopes: PromptScopes;
   readonly #random: () => number;
   readonly #index: PrefixIndex;
   readonly #hints: Pick<PrefixHints, "note"> | undefined;
@@ -59,15 +61,17 @@ export class Router {
   #scores = new Float64Array(64);
   #equals = new Int32Array(64);
 
-  /** `random`: from 0 up to, not including, 1. `hints`: undefined without other control planes. */
+  /** `random`: from 0 up to, not including, 1. `hints`: undefined without other control planes. `scopes`: as theirs. */
   constructor(
     random: () => number = Math.random,
     index: PrefixIndex = new PrefixIndex(),
     hints?: Pick<PrefixHints, "note">,
+    scopes: PromptScopes = new PromptScopes(randomBytes(32)),
   ) {
     this.#random = random;
     this.#index = index;
     this.#hints = hints;
+    this.scopes = scopes;
   }
 
   /**
@@ -87,7 +91,7 @@ export class Router {
       if (route.maxBatchSize > widest) widest = route.maxBatchSize;
     }
     const isNew = this.#index.match(blocks, slots, count, shares);
-    const judged = hashText((ready[0] as Route).deployId, scope);
+    const judged = hashText((ready[0] as Route).deployId, scope.place);
     const trust = blocks.count === 0 ? 0 : (this.#trusts.get(judged) ?? 1);
     const cachedWeight = isNew ? trust * sharedWeight : trust;
     const perSequence = isNew ? tokensPerSequenceOfNew : tokensPerSequence;

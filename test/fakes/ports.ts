@@ -25,6 +25,7 @@ import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { ByteBudget } from "../../control-plane/inference/byte-budget.ts";
+import { PromptScopes } from "../../control-plane/inference/prompt-blocks.ts";
 import { ResponseBuffer } from "../../control-plane/inference/response-buffer.ts";
 import { Router } from "../../control-plane/inference/route.ts";
 import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
@@ -288,7 +289,7 @@ export function fakePorts() {
       models,
       routes,
       // Of equal instances the first.
-      router: new Router(() => 0),
+      router: new Router(() => 0, undefined, undefined, new PromptScopes(Buffer.from("secret"))),
       rates,
       budgets,
       discounts: { find: () => undefined },

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { PrefixHints } from "../../../../control-plane/inference/prefix-hints.ts";
 import { PrefixIndex } from "../../../../control-plane/inference/prefix-index.ts";
-import { scopeOf } from "../../../../control-plane/inference/prompt-blocks.ts";
+import { PromptScopes } from "../../../../control-plane/inference/prompt-blocks.ts";
 import { type Choice, Router } from "../../../../control-plane/inference/route.ts";
 import { FakeRoutes } from "../../../fakes/ports.ts";
 
-const scope = scopeOf("ada", undefined);
+const scope = new PromptScopes(Buffer.from("secret")).of("ada", undefined);
 const conversation = (turns: number) =>
   Buffer.from(
     JSON.stringify({

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Route } from "../../../../control-plane/fleet/routes.ts";
 import { PrefixIndex } from "../../../../control-plane/inference/prefix-index.ts";
-import { PromptBlocks, scopeOf } from "../../../../control-plane/inference/prompt-blocks.ts";
+import { PromptBlocks, type PromptScope, PromptScopes } from "../../../../control-plane/inference/prompt-blocks.ts";
 import { type Choice, Router } from "../../../../control-plane/inference/route.ts";
 import { Random } from "../../../../simulator/random.ts";
 import { FakeRoutes } from "../../../fakes/ports.ts";
@@ -15,7 +15,8 @@ const routesOf = (loads: readonly (readonly [inFlight: number, maxBatchSize: num
 const idle = (count: number) => routesOf(Array.from({ length: count }, () => [0, 64] as const));
 const anyLoads = fc.array(fc.tuple(fc.nat(64), fc.integer({ min: 1, max: 64 })), { minLength: 1, maxLength: 80 });
 
-const [ada, bob] = [scopeOf("ada", undefined), scopeOf("bob", undefined)];
+const scopes = new PromptScopes(Buffer.from("secret"));
+const [ada, bob] = [scopes.of("ada", undefined), scopes.of("bob", undefined)];
 const words = (count: number, word: string) => `${word} `.repeat(count);
 const system = { role: "system", content: words(2_000, "careful") };
 const bodyOf = (messages: readonly object[], rest: object = {}) =>
@@ -149,7 +150,7 @@ describe("conversations", () => {
   it("that a key names go to one instance, whatever their prompts are", () => {
     const routes = idle(8);
     const router = new Router(new Random(3).next);
-    const keyed = (key: string, scope: number) => {
+    const keyed = (key: string, scope: PromptScope) => {
       router.blocks.fillKey(key, scope);
       return router.pick(routes, [], { blocks: router.blocks, tokens: 5_000, sequences: 1, scope }) as Choice;
     };
@@ -249,6 +250,22 @@ describe("the blocks of a prompt", () => {
         );
       }),
     );
+  });
+
+  it("differ in both hashes between accounts, adapters and installations, and not between control planes of one", () => {
+    const body = bodyOf([{ role: "user", content: words(200, "common") }]);
+    const hashesOf = (secret: string, account: string, adapter?: string) => {
+      const blocks = new PromptBlocks();
+      blocks.fill(body, "messages", new PromptScopes(Buffer.from(secret)).of(account, adapter));
+      const prompt = [...blocks.places.subarray(0, blocks.count), ...blocks.tags.subarray(0, blocks.count)];
+      blocks.fillKey("key", new PromptScopes(Buffer.from(secret)).of(account, adapter));
+      return [...prompt, blocks.places[0], blocks.tags[0]];
+    };
+    const own = hashesOf("secret", "ada");
+    expect(hashesOf("secret", "ada")).toEqual(own);
+    const others = [hashesOf("secret", "bob"), hashesOf("secret", "ada", "adapter"), hashesOf("other", "ada")];
+    const all = [own, ...others].flat();
+    expect(new Set(all).size).toBe(all.length);
   });
 
   it("are few, however long the prompt is", () => {
