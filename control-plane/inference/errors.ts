@@ -72,6 +72,20 @@ export const upstreamBroken = (facts: ErrorFacts = {}) =>
     facts,
   );
 
+/** A complete response that was billed and cannot be read or stored. Another run would be billed again. */
+export class UnusableAnswer extends ServiceError {
+  constructor(cause: unknown) {
+    super(
+      "upstream_failed",
+      "upstream_error",
+      "The model server's response is not of the expected form, or too large.",
+      {
+        cause,
+      },
+    );
+  }
+}
+
 /** Servers stopped while this request, or one like it, was running. */
 export const requestStopsServer = (retryAfterSeconds: number) =>
   invalid(

@@ -33,7 +33,7 @@ interface ResponseEnd {
 
 /**
  * Runs a response through admission, routing, relay and settlement. Returns undefined when `signal` aborted it. Throws as
- * complete() does, and upstreamBroken for an unexpected engine response.
+ * complete() does, and UnusableAnswer for an unexpected engine response.
  */
 export type RunResponse = (
   job: ResponseJob,

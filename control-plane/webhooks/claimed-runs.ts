@@ -4,6 +4,8 @@ import type { Logger } from "pino";
 import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
 import { pause } from "../../proto/pause.ts";
 import type { Caller } from "../accounts/caller.ts";
+import { UnusableAnswer } from "../inference/errors.ts";
+import { DatabaseUnavailable } from "../service-error.ts";
 import { AccountLoad, type LoadCapacity, mib } from "./account-load.ts";
 import { createClaimLoop } from "./claim-loop.ts";
 import { broken, expired, failureOf, hasBrokenTooOften, type JobFailure } from "./job-failure.ts";
@@ -46,13 +48,16 @@ export interface RunQueue<Item extends ClaimedItem, Answer> {
   keep(claims: readonly string[], lockMs: number): Promise<ReadonlySet<string>>;
   /** Returns the request to the queue. No effect when another run took over. */
   requeue(item: Item, afterMs: number, isFault: boolean): Promise<void>;
-  /** Stores the end of a request: its answer, or the error. Returns false when another run took over. */
+  /**
+   * Stores the end of a request: its answer, or the error. Returns false when another run took over. Throws DatabaseUnavailable;
+   * after any other error the answer cannot be stored.
+   */
   end(item: Item, result: { readonly answer: Answer } | { readonly error: RunError }): Promise<boolean>;
 }
 
 /**
  * Runs a request through admission, routing, relay and settlement, its attempts numbered from `firstAttempt`. Returns undefined
- * when `signal` aborted it. Throws as complete() does, and upstreamBroken for an unexpected engine response.
+ * when `signal` aborted it. Throws as complete() does, and UnusableAnswer for an unexpected engine response.
  */
 export type RunItem<Item, Answer> = (
   item: Item,
@@ -128,6 +133,11 @@ export function createClaimedRuns<Item extends ClaimedItem, Answer extends { rea
     if (!answer) return requeue(item, 0, false);
     try {
       return await end(item, { answer });
+    } catch (error) {
+      // Another control plane stores the end of its own run. Any other error would come again, and each run is billed.
+      if (error instanceof DatabaseUnavailable) throw error;
+      deps.log.warn({ err: error, ...deps.logged(item) }, `${what}: its answer cannot be stored`);
+      return await fail(item, failureOf(new UnusableAnswer(error), item), error);
     } finally {
       answer.letGo?.();
     }

@@ -1,5 +1,5 @@
 // Decides after a failed run whether the request is retried, and when. Pure.
-import { ModelNotReady } from "../inference/errors.ts";
+import { ModelNotReady, UnusableAnswer } from "../inference/errors.ts";
 import { ServiceError } from "../service-error.ts";
 import type { WebhookJob } from "./job.ts";
 
@@ -20,7 +20,8 @@ export function failureOf(error: unknown, { claims, faults }: Pick<WebhookJob, "
   const afterMs = Math.max(pauseMs, Math.min(maxPauseMs, (known?.retryAfterSeconds ?? 0) * 1_000));
   if (known && isBusy(known)) return { kind: "again", afterMs, isFault: false };
   // Any other error is a defect in this service.
-  const mayPass = known === undefined || known.kind === "upstream_failed" || known.kind === "upstream_timeout";
+  const isBroken = known?.kind === "upstream_failed" || known?.kind === "upstream_timeout";
+  const mayPass = known === undefined || (isBroken && !(known instanceof UnusableAnswer));
   if (mayPass && faults < maxFaults) return { kind: "again", afterMs, isFault: true };
   return {
     kind: "over",

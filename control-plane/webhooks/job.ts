@@ -49,7 +49,7 @@ export interface JobAnswer {
 
 /**
  * Runs a job through admission, routing, relay and settlement, its attempts numbered from `firstAttempt`. Returns undefined
- * when `signal` aborted it. Throws as complete() does, and upstreamBroken for an unexpected engine response.
+ * when `signal` aborted it. Throws as complete() does, and UnusableAnswer for an unexpected engine response.
  */
 export type RunJob = (
   job: WebhookJob,

@@ -27,6 +27,13 @@ const echo: RunResponse = async ({ content }) => ({
   letGo: () => {},
 });
 
+/** Arrays in arrays, more than JSON.stringify goes down. */
+function nested(depth: number): unknown {
+  let value: unknown = [];
+  for (let i = 0; i < depth; i++) value = [value];
+  return value;
+}
+
 async function openResponses(options: { readonly run?: RunResponse; readonly limits?: ResponseLimits } = {}) {
   const world = await openWorld(postgres);
   const { db, accountStore, secrets } = world;
@@ -247,6 +254,28 @@ describe("stored responses", () => {
       error: { message: expect.stringContaining("16 MiB") },
       output: [],
     });
+  });
+
+  it("fail without their output, after one run, when what the engine sent in the background cannot be serialised", async () => {
+    let runs = 0;
+    const world = await openResponses({
+      run: async ({ content }) => {
+        runs += 1;
+        return {
+          status: "completed",
+          response: { ...content.response, output: [{ id: "msg_1_0", text: nested(100_000) }] },
+          letGo: () => {},
+        };
+      },
+    });
+    const id = await world.queued();
+    await world.ended(id);
+    expect(await world.verbs.get(world.account, id)).toMatchObject({
+      status: "failed",
+      error: { code: "server_error", message: expect.stringContaining("expected form") },
+      output: [],
+    });
+    expect(runs).toBe(1);
   });
 
   it("form a conversation, oldest first, until one of them is gone", async () => {

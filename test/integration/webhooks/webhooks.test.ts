@@ -83,6 +83,25 @@ describe("a request with a webhook", () => {
     expect([error?.code, runs]).toEqual(["upstream_error", 5]);
   });
 
+  it("is delivered as failed, after one run, when what the engine sent cannot be serialised", async () => {
+    let runs = 0;
+    let results: object = {};
+    for (let i = 0; i < 100_000; i++) results = { results };
+    const world = await openWebhooks(postgres, {
+      run: async () => {
+        runs += 1;
+        return { results, runtimeMs: 7, cost: 0.25 };
+      },
+    });
+    const account = await world.account(0n);
+    const { error } = await world.ended(account, await world.ask(await world.callerIn(account)));
+    expect([error?.code, error?.message, runs]).toEqual([
+      "upstream_error",
+      expect.stringContaining("expected form"),
+      1,
+    ]);
+  });
+
   it("whose key was revoked meanwhile does not run", async () => {
     const world = await openWebhooks(postgres);
     const account = await world.account(0n);

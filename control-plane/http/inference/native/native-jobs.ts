@@ -5,7 +5,7 @@ import { modelFor } from "../../../inference/admit.ts";
 import { backgroundTrace } from "../../../inference/background-trace.ts";
 import { complete, type Spine } from "../../../inference/complete.ts";
 import type { Trace } from "../../../inference/completion.ts";
-import { upstreamBroken } from "../../../inference/errors.ts";
+import { UnusableAnswer, upstreamBroken } from "../../../inference/errors.ts";
 import type { JobAnswer, RunJob, WebhookJob } from "../../../webhooks/job.ts";
 import { FormFile } from "../../body/form-body.ts";
 import { readJson } from "../../body/json-body.ts";
@@ -48,11 +48,12 @@ export function nativeJobs(spine: Spine): RunJob {
 }
 
 function answerOf(sink: KeptSink, render: RenderNative, trace: Trace): JobAnswer {
-  if (!sink.answer) throw upstreamBroken({ cause: new Error("the answer was too large, or none came") });
+  if (sink.isTooLarge) throw new UnusableAnswer(new Error("the response was too large"));
+  if (!sink.answer) throw upstreamBroken({ cause: new Error("no response came") });
   try {
     return { results: render(sink.answer, trace), ...costsOf(trace), letGo: () => sink.letGo() };
   } catch (error) {
-    throw upstreamBroken({ cause: error });
+    throw new UnusableAnswer(error);
   }
 }
 

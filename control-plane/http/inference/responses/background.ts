@@ -3,7 +3,7 @@ import type { RequestId } from "../../../../proto/ids.ts";
 import { backgroundTrace } from "../../../inference/background-trace.ts";
 import { type ByteBudget, HeldBytes } from "../../../inference/byte-budget.ts";
 import type { Spine } from "../../../inference/complete.ts";
-import { upstreamBroken } from "../../../inference/errors.ts";
+import { UnusableAnswer, upstreamBroken } from "../../../inference/errors.ts";
 import type { RunResponse } from "../../../responses/run-responses.ts";
 import { ServiceError } from "../../../service-error.ts";
 import { bodiesFull } from "../../errors/errors.ts";
@@ -51,13 +51,10 @@ export function responseJobs(spine: Spine, features: ResponseFeatures & { readon
       trace.operation = prepared.completion.kind;
       await completeInstead(spine, caller, prepared.completion, sink, trace, prepared.insteadOf);
       if (signal.aborted) return undefined;
-      const state = stateOf(prepared.options, sink.answer);
+      if (!sink.answer && !sink.isTooLarge) throw upstreamBroken({ cause: new Error("no response came") });
+      const ended = endOf(prepared.options, sink.answer);
       isKept = true;
-      return {
-        status: state.status,
-        response: responseObject(prepared.options.frame, state),
-        letGo: () => sink.letGo(),
-      };
+      return { ...ended, letGo: () => sink.letGo() };
     } catch (error) {
       if (signal.aborted) return undefined;
       if (!prepared || !isCallersFault(error)) throw error;
@@ -74,12 +71,13 @@ export function responseJobs(spine: Spine, features: ResponseFeatures & { readon
   };
 }
 
-function stateOf(options: OutputOptions, answer: WholeAnswer | undefined): ResponseState {
+function endOf(options: OutputOptions, answer: WholeAnswer | undefined) {
   try {
-    if (!answer) throw new Error("the response was too large, or none came");
-    return wholeOutput(options, answer.body);
+    if (!answer) throw new Error("the response was too large");
+    const state = wholeOutput(options, answer.body);
+    return { status: state.status, response: responseObject(options.frame, state) };
   } catch (error) {
-    throw upstreamBroken({ cause: error });
+    throw new UnusableAnswer(error);
   }
 }
 

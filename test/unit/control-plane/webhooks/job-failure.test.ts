@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { coldStartsFull, InstancesUnreachable, upstreamBroken } from "../../../../control-plane/inference/errors.ts";
+import {
+  coldStartsFull,
+  InstancesUnreachable,
+  UnusableAnswer,
+  upstreamBroken,
+} from "../../../../control-plane/inference/errors.ts";
 import { RateLimited } from "../../../../control-plane/quotas/errors.ts";
 import { failureOf } from "../../../../control-plane/webhooks/job-failure.ts";
 
@@ -20,5 +25,10 @@ describe("a failed run", () => {
   it("is retried a few times if the connection broke", () => {
     const again = (faults: number) => failureOf(upstreamBroken(), { claims: 1, faults }).kind;
     expect([again(0), again(3), again(4)]).toEqual(["again", "again", "over"]);
+  });
+
+  it("is not retried if the response was billed and cannot be used", () => {
+    const failure = failureOf(new UnusableAnswer(new Error("not JSON")), { claims: 1, faults: 0 });
+    expect(failure).toMatchObject({ kind: "over", error: { code: "upstream_error" } });
   });
 });
