@@ -1,6 +1,8 @@
 // Size of the formats that a request holds its output to, with every reference and every counted repetition expanded. Engines
 // build state machines of that size: a 4 KB schema can expand to 2^60 parts. Each object is measured once, however many references
 // lead to it, and reading stops at the limit, so the work is bounded by the limit, not by the request or its expansion.
+import { grammarSize } from "./grammar-size.ts";
+import { capped, regexSize } from "./regex-size.ts";
 
 /** Maximum number of expanded parts of all schemas and patterns of one request. */
 export const maxExpandedParts = 50_000;
@@ -23,16 +25,13 @@ export function constraintProblem(body: Json): ConstraintProblem | undefined {
     const wrapped = format["json_schema"];
     // Some engines read a schema beside the type `json_object`.
     const schemas = [isObject(wrapped) ? wrapped["schema"] : undefined, format["schema"]];
-    const choices = Array.isArray(format["choice"]) ? format["choice"] : [];
-    const problem = sizeProblem(schemas, [format["regex"], format["grammar"], ...choices]);
+    const texts = Array.isArray(format["choice"]) ? format["choice"] : [];
+    const problem = sizeProblem({ schemas, regex: format["regex"], grammar: format["grammar"], texts });
     if (problem) return { param: "response_format", message: problem };
   }
   if (Array.isArray(tools) && tools.length > 0) {
     const schemas = tools.map((tool) => (isObject(tool) && isObject(tool["function"]) ? tool["function"] : tool));
-    const problem = sizeProblem(
-      schemas.map((tool) => (isObject(tool) ? tool["parameters"] : undefined)),
-      [],
-    );
+    const problem = sizeProblem({ schemas: schemas.map((tool) => (isObject(tool) ? tool["parameters"] : undefined)) });
     if (problem) return { param: "tools", message: problem };
   }
   return undefined;
@@ -43,12 +42,22 @@ const tooLarge = `The format expands to more than ${maxExpandedParts} parts once
 
 class FormatTooLarge extends Error {}
 
-function sizeProblem(schemas: readonly unknown[], patterns: readonly unknown[]): string | undefined {
+interface Formats {
+  readonly schemas: readonly unknown[];
+  readonly regex?: unknown;
+  readonly grammar?: unknown;
+  /** The output is one of them. */
+  readonly texts?: readonly unknown[];
+}
+
+function sizeProblem({ schemas, regex, grammar, texts = [] }: Formats): string | undefined {
   const reading = new Reading();
   let size = 0;
   try {
     for (const schema of schemas) size += new SchemaSize(schema, reading).sizeOf(schema);
-    for (const pattern of patterns) if (typeof pattern === "string") size += reading.patternSize(pattern);
+    if (typeof regex === "string") size += reading.patternSize(regex);
+    if (typeof grammar === "string") size += reading.grammarSize(grammar);
+    for (const text of texts) if (typeof text === "string") reading.add(text.length + 1);
   } catch (error) {
     if (error instanceof FormatTooLarge) return error.message;
     throw error;
@@ -68,6 +77,11 @@ class Reading {
   patternSize(pattern: string): number {
     this.add(pattern.length);
     return regexSize(pattern);
+  }
+
+  grammarSize(grammar: string): number {
+    this.add(grammar.length);
+    return grammarSize(grammar, (schema) => new SchemaSize(schema, this).sizeOf(schema));
   }
 }
 
@@ -181,52 +195,5 @@ class Sum {
     return { size: this.#size, height: this.#height };
   }
 }
-
-/** Returns the number of characters, classes and groups of `regex` once counted repetitions are written out. */
-export function regexSize(regex: string): number {
-  /** Sizes of the open groups; the last one is the group being read. */
-  const groups = [0];
-  const counted = /\{(\d*)(?:,(\d*))?\}/y;
-  let last = 0;
-  const add = (size: number) => {
-    last = size;
-    groups.push(capped((groups.pop() as number) + size));
-  };
-  for (let at = 0; at < regex.length; at++) {
-    const char = regex[at];
-    if (char === "\\") {
-      at++;
-      add(1);
-    } else if (char === "[") {
-      at = endOfClass(regex, at);
-      add(1);
-    } else if (char === "(") groups.push(1);
-    else if (char === ")" && groups.length > 1) add(groups.pop() as number);
-    else if (char === "{") {
-      counted.lastIndex = at;
-      const [text = "", low = "", high = ""] = counted.exec(regex) ?? [];
-      const times = Math.max(1, Number(low), Number(high));
-      if (text === "") add(1);
-      else {
-        const repeated = capped(last * times);
-        add(repeated - last);
-        last = repeated;
-        at += text.length - 1;
-      }
-    } else add(1);
-  }
-  return capped(groups.reduce((sum, size) => sum + size, 0));
-}
-
-/** Index of the bracket that closes the class which opens at `start`. */
-function endOfClass(regex: string, start: number): number {
-  let at = start + (regex[start + 1] === "^" ? 2 : 1);
-  if (regex[at] === "]") at++;
-  while (at < regex.length && regex[at] !== "]") at += regex[at] === "\\" ? 2 : 1;
-  return at;
-}
-
-/** Keeps sums finite: everything above the limit is equal. */
-const capped = (size: number) => Math.min(size, Number.MAX_SAFE_INTEGER / 4096);
 
 const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null;

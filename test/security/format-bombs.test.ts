@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { constraintProblem, maxExpandedParts, regexSize } from "../../proto/constraint-size.ts";
+import { constraintProblem, maxExpandedParts } from "../../proto/constraint-size.ts";
+import { grammarSize } from "../../proto/grammar-size.ts";
+import { regexSize } from "../../proto/regex-size.ts";
 import { parseGbnf } from "../../runtime/llama/grammar/gbnf-rules.ts";
 import { GrammarCompiler } from "../../runtime/llama/grammar/grammar-compiler.ts";
 import { GrammarGuard } from "../../runtime/llama/grammar/grammar-guard.ts";
@@ -190,6 +192,136 @@ describe("the expanded size of a format", () => {
     expect(regexSize("[a-z]{3}-\\d{4}")).toBe(8);
     expect(regexSize("((ab){10}c){20}")).toBeGreaterThan(400);
     expect(regexSize("(((a{90}){90}){90}){90}")).toBeGreaterThan(maxExpandedParts);
+  });
+
+  it.each([
+    ["lazy counts", "(?:(?:a{900})?{900})?{900}"],
+    ["loops that are counted", "((a{900})+{900})*{900}"],
+    ["a count of nothing", `{${"9".repeat(400)}}((a{900}){900}){900}`],
+  ])("refuses a pattern of %s", (_name, regex) => {
+    expect(constraintProblem({ response_format: { type: "regex", regex } })).toBeDefined();
+  });
+
+  it("measures a choice by the length of its texts", () => {
+    const choose = (...choice: string[]) => constraintProblem({ response_format: { type: "choice", choice } });
+    expect(choose("f(x){9999}", "((a{99}){99}){99}", "[")).toBeUndefined();
+    expect(choose("x".repeat(49_000))).toBeUndefined();
+    expect(choose("x".repeat(30_000), "x".repeat(30_000))).toMatchObject({ param: "response_format" });
+  });
+});
+
+describe("the expanded size of a grammar", () => {
+  const problemOf = (grammar: string) => constraintProblem({ response_format: { type: "grammar", grammar } });
+  const nested = '(("a"{1,9999}){1,9999}){1,9999}';
+  const lines = (count: number, line: (i: number) => string) =>
+    Array.from({ length: count }, (_, i) => line(i)).join("\n");
+
+  it.each<[name: string, grammar: string]>([
+    ["a text with a bracket before repetitions", `root ::= "[" ${nested}`],
+    ["a text with a quote before repetitions", String.raw`root ::= "\"" ${nested} "]"`],
+    ["a class with a quote before repetitions", `root ::= ["] ${nested} ["]`],
+    ["an empty class before repetitions", `root ::= [] ${nested} "]"`],
+    ["a comment with a quote before repetitions", `# "\nroot ::= ${nested} # "`],
+    ["repetitions behind spaces and comments", 'root ::= ("a" { 1 , 9999 } ) # x\n {1, # y\n 9999}'],
+    ["a count beyond every number", `root ::= "" {${"9".repeat(400)}} ${nested}`],
+    ["repeated rules", 'root ::= a{1,999}\na ::= b{1,999}\nb ::= "x"{1,999}'],
+    ["repeated rules between dots", 'root ::= a.a{1,999}\na ::= b.b{1,999}\nb ::= "x"{1,999}'],
+    ["rules that double", lines(60, (i) => `a${i} ::= a${i + 1} a${i + 1}`)],
+    ["a repetition of a recursive rule", 'root ::= "x" root{0,99} | ""'],
+    ["a repetition of rules that lead to each other", 'root ::= "[" (a ","){1,9} "]"\na ::= root | "x"'],
+    ["a chain of thousands of rules", lines(4_000, (i) => `a${i} ::= a${i + 1}`)],
+    ["Lark: nested repetitions", 'start: (("a"~1..9999)~1..9999)~1..9999'],
+    ["Lark: repetitions in an optional group", `start: [${nested}]`],
+    ["Lark: repeated rules", "start: a~999\n?a.2: b{999}\nb[lazy]: /x{999}/"],
+    ["Lark: a text with a comment mark", `start: "//" ${nested}`],
+    ["Lark: a pattern with a quote", `start: /"/ ${nested} /"/`],
+    ["Lark: a quote in quotes", `start: '"' ${nested} '"'`],
+    ["Lark: an assignment in a comment", `start: [${nested}] // ::=`],
+    ["Lark: a schema", `start: %json ${JSON.stringify(bombs["anyOf of 60 levels"])}`],
+    ["Lark: a schema without an end", 'start: %json {"a": '],
+  ])("is refused: %s", (_name, grammar) => {
+    const message = expect.stringMatching(/50000 parts/);
+    expect(problemOf(grammar)).toMatchObject({ param: "response_format", message });
+  });
+
+  it.each<[name: string, grammar: string]>([
+    [
+      "JSON",
+      String.raw`root ::= object
+value ::= object | array | string | number | ("true" | "false" | "null") ws
+object ::= "{" ws (string ":" ws value ("," ws string ":" ws value)*)? "}" ws
+array ::= "[" ws (value ("," ws value)*)? "]" ws
+string ::= "\"" ([^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}))* "\"" ws
+number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws
+# Spaces: "(
+ws ::= | " " | "\n" [ \t]{0,20}`,
+    ],
+    [
+      "SQL in Lark",
+      `?start: select
+select: "SELECT"i columns "FROM"i table [where] -> select
+columns: column ("," column)~0..20
+column: NAME // "(
+table: NAME
+where: "WHERE"i test (("AND"i | "OR"i) test)*
+test: column ("=" | "<" | ">") (NUMBER | ESCAPED_STRING)
+NAME.2: /[a-z_][a-z0-9_]{0,62}/i
+%import common.NUMBER
+%import common.ESCAPED_STRING
+%ignore " "`,
+    ],
+    [
+      "an expression of eight levels in Lark",
+      `start: e0\n${lines(8, (i) => `?e${i}: e${i + 1} (/[-+*]/ e${i + 1})*`)}\n?e8: NAME | "(" e0 ")"\nNAME: /[a-z]+/`,
+    ],
+    ["a long text", `root ::= "${"x".repeat(40_000)}"`],
+    ["repetitions in a text, a class and a comment", `root ::= "((a{999}){999})" [({9999}] # ${nested}`],
+    ["a repeated rule", 'root ::= line{1,200}\nline ::= [a-z]{1,80} "\\n"'],
+    ["a loop above a recursive rule", 'root ::= ("x" tree)* tree\ntree ::= "(" tree ")" | [0-9]{1,9}'],
+    ["a schema in Lark", 'start: "x" %json {"type": "object", "properties": {"a": {"type": "string"}}} end\nend: "}"'],
+  ])("is within the limit: %s", (_name, grammar) => {
+    expect(problemOf(grammar)).toBeUndefined();
+  });
+
+  it("is at least the product of its nested counts, however they are written", () => {
+    let seed = 11;
+    const random = (below: number) => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+      return Math.floor((seed / 2_147_483_648) * below);
+    };
+    const pick = <T>(items: readonly T[]) => items[random(items.length)] as T;
+    for (let round = 0; round < 500; round++) {
+      const rules: string[] = [];
+      let product = 1;
+      let body = pick(['"a"', String.raw`[^\]]`, String.raw`"\""`, '"[" "("']);
+      for (let level = 1 + random(5); level > 0; level--) {
+        const times = 2 + random(40);
+        const space = pick(["", " ", "\t", ' # {1} ( "\n']);
+        product *= times;
+        body = `(${body})${space}${pick([`{${times}}`, `{0, ${times}}`, `{${times},}`])}${pick(["", "?", ' "{"'])}`;
+        if (random(2) === 0) {
+          rules.push(`r${level} ::= ${body}`);
+          body = `r${level}`;
+        }
+      }
+      const grammar = [`root ::= ${pick(['"["', '"#"', "[#(]", ""])} ${body}`, ...rules].join("\n");
+      const size = grammarSize(grammar, () => 1);
+      expect({ grammar, isCounted: size >= product }).toEqual({ grammar, isCounted: true });
+    }
+  });
+
+  it.each([
+    ["braces", `root ::= ${"{".repeat(49_000)}`],
+    ["open groups", `root ::= ${"(".repeat(49_000)}`],
+    ["heads without an end", `start: ${"a[".repeat(24_000)}`],
+    ["spaces in a count", `root ::= "a"{${" ".repeat(49_000)}`],
+    ["a text without an end", `root ::= "${"\\a".repeat(24_000)}`],
+    ["many rules", lines(4_000, (i) => `a${i} ::= a0`)],
+    ["many pieces of one name", `root ::= ${"a.".repeat(24_000)}\na ::= "x"`],
+  ])("is measured without delay: %s", (_name, grammar) => {
+    const started = performance.now();
+    problemOf(grammar);
+    expect(performance.now() - started).toBeLessThan(500);
   });
 });
 
