@@ -5,6 +5,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type FormatSkill, formatPaths, isMessagesApi } from "../../proto/api-formats.ts";
 import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
+import { isJsonObject } from "../../proto/json-object.ts";
 import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
 import {
   clockToleranceMs,
@@ -97,9 +98,15 @@ export async function relay(
   const { model, account } = admission;
   const unhealthy = model.isExternalServer ? deps.health.refusal(model, account) : undefined;
   if (unhealthy) return broken(0, 0, unhealthy);
+  const readyRoutes = () => deps.routes.ready(model.deployId, model.adapter?.id);
   let body: SentBody;
+  let isForStructured = false;
   try {
-    body = bodyFor(completion, admission, commonSkills(deps.routes.ready(model.deployId, model.adapter?.id)));
+    const routes = readyRoutes();
+    const skills = commonSkills(routes);
+    // One instance without the skill must not take it from the requests that need it.
+    isForStructured = skills?.has("structured_outputs") === false && hasFormat(completion) && routes.some(isStructured);
+    body = bodyFor(completion, admission, isForStructured ? commonSkills(routes.filter(isStructured)) : skills);
   } catch (error) {
     if (!(error instanceof FieldUnsupported)) throw error;
     // Nothing is sent: a breaker that tries one request may try another.
@@ -119,7 +126,7 @@ export async function relay(
 
   while (tried.length < maxAttempts) {
     if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, frames: 0, error: undefined };
-    const ready = deps.routes.ready(model.deployId, model.adapter?.id);
+    const ready = isForStructured ? readyRoutes().filter(isStructured) : readyRoutes();
     const choice = deps.router.pick(ready, tried, promptOf(deps.router, ready.length, admission, completion, body));
     if (!choice) {
       if (!isOtherKey(last) || keyWaits === maxKeyWaits) break;
@@ -351,14 +358,26 @@ const jsonOf = (bytes: Buffer): TaskBody => ({ contentType: "application/json", 
 
 /** Returns what every instance can; undefined if there is none. */
 function commonSkills(routes: readonly Route[]): ReadonlySet<FormatSkill> | undefined {
-  const [first, ...others] = routes;
+  const [first] = routes;
   if (!first) return undefined;
-  const skills = first.formats ?? noSkills;
-  if (others.every(({ formats }) => formats === first.formats)) return skills;
-  return new Set([...skills].filter((skill) => others.every(({ formats }) => formats?.has(skill))));
+  let skills = skillsOf.get(routes);
+  if (!skills) {
+    skills = new Set([...(first.formats ?? [])].filter((skill) => routes.every(({ formats }) => formats?.has(skill))));
+    skillsOf.set(routes, skills);
+  }
+  return skills;
 }
 
-const noSkills: ReadonlySet<FormatSkill> = new Set();
+/** Skills by list of the routing table, which replaces its lists when it is read again. */
+const skillsOf = new WeakMap<readonly Route[], ReadonlySet<FormatSkill>>();
+
+const isStructured = ({ formats }: Route): boolean => formats?.has("structured_outputs") === true;
+
+/** True for a request that holds its output to a form. */
+function hasFormat({ fields }: Completion): boolean {
+  const format = fields["response_format"];
+  return isJsonObject(format) && format["type"] !== "text";
+}
 
 /** Throws FieldUnsupported. */
 function bodyFor(completion: Completion, admission: Admission, skills: ReadonlySet<FormatSkill> | undefined): SentBody {

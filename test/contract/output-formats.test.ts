@@ -1,6 +1,8 @@
 // Forms that a request holds its output to, as each engine gets them: never dropped.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Route } from "../../control-plane/fleet/routes.ts";
 import type { FormatSkill } from "../../proto/api-formats.ts";
+import type { InstanceId } from "../../proto/ids.ts";
 import { apiKey } from "../fakes/ports.ts";
 import { startTaskEdge, type TaskEdge } from "../fakes/task-edge.ts";
 
@@ -19,10 +21,16 @@ async function ask(
   skills: readonly FormatSkill[],
   body: object,
   path = "/v1/chat/completions",
+  others: readonly (readonly FormatSkill[])[] = [],
 ) {
   const isChat = path.endsWith("chat/completions");
   tasks.offer({ engine });
-  tasks.edge.routes.routes = tasks.edge.routes.routes.map((route) => ({ ...route, formats: new Set(skills) }));
+  const route = tasks.edge.routes.routes.at(-1) as Route;
+  // The other instances are away: a request that goes there fails.
+  const elsewhere = others.map((formats, i): Route => {
+    return { ...route, instanceId: `other-${i}` as InstanceId, formats: new Set(formats) };
+  });
+  tasks.edge.routes.routes = [...elsewhere, { ...route, formats: new Set(skills) }];
   const said = isChat ? { message: { role: "assistant", content: "ok" } } : { text: "ok" };
   tasks.json({
     id: "c",
@@ -142,6 +150,13 @@ describe("a form of the output", () => {
       status: 400,
       error: { param: "structured_outputs.regex" },
     });
+  });
+
+  it("reaches the instances that honour it, also beside others that do not", async () => {
+    const body = { structured_outputs: { regex: "a+" } };
+    const { status, sent } = await ask("external", structured, body, undefined, [[], []]);
+    expect(status).toBe(200);
+    expect(sent).toMatchObject(body);
   });
 
   it("does not change what has none: null and plain text", async () => {
