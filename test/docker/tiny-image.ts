@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 const tree = join(import.meta.dirname, "../..");
 const script = "test/fakes/tiny-runtime.ts";
 /** The script and what it imports, at the same places below `/app`. */
-const sources = [script, "proto/bearer-secret.ts"];
+const sources = [script, "proto/bearer-secret.ts", "proto/api-formats.ts"];
 
 /** `engine`: address of the engine, by default the machine's own. */
 export function importTinyImage(tag: string, engine?: string): void {
