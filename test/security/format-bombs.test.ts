@@ -63,6 +63,14 @@ describe.skipIf(!hasModel("a format that expands without bound does not stop a m
   },
 );
 
+/** CPU time of the process: other suites may run beside this one. */
+function cpuMsOf(work: () => unknown): number {
+  const before = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}
+
 describe("a gateway that is sent format bombs", () => {
   let edge: Edge;
   beforeAll(async () => {
@@ -143,9 +151,7 @@ describe("the expanded size of a format", () => {
     ],
     ["a reference of millions of steps", { anyOf: many(40, (i) => ({ $ref: `#${i}${"/".repeat(200_000)}` })) }],
   ])("is measured without delay: %s", (_name, schema) => {
-    const started = performance.now();
-    sizeOf(schema);
-    expect(performance.now() - started).toBeLessThan(500);
+    expect(cpuMsOf(() => sizeOf(schema))).toBeLessThan(500);
   });
 
   it("counts the schema that some engines read beside json_object", () => {
@@ -319,9 +325,7 @@ NAME.2: /[a-z_][a-z0-9_]{0,62}/i
     ["many rules", lines(4_000, (i) => `a${i} ::= a0`)],
     ["many pieces of one name", `root ::= ${"a.".repeat(24_000)}\na ::= "x"`],
   ])("is measured without delay: %s", (_name, grammar) => {
-    const started = performance.now();
-    problemOf(grammar);
-    expect(performance.now() - started).toBeLessThan(500);
+    expect(cpuMsOf(() => problemOf(grammar))).toBeLessThan(500);
   });
 });
 
