@@ -31,7 +31,7 @@ function argvOf(spec: InstanceSpec__Output, place: EnginePlace): string[] {
     ...["--host", place.host, ...(place.port === undefined ? [] : ["--port", String(place.port)])],
     // Each slot has its part: in a common buffer one long request would end those of all others.
     ...["--parallel", String(slots), "--ctx-size", String(slots * slotContext), "--no-kv-unified"],
-    // What does not fit into the GPUs stays in the host's memory.
+    // Layers that do not fit into the GPUs remain in the host's memory.
     ...(own("n-gpu-layers") ? [] : ["--n-gpu-layers", driverGpus(spec).length > 0 ? "auto" : "0"]),
     ...(spec.cpus > 0 ? ["--threads", String(Math.max(1, Math.floor(spec.cpus)))] : []),
     ...promptCache(spec),
@@ -48,7 +48,7 @@ function inTwo(arg: string): readonly string[] {
   return at < 0 ? [arg] : [arg.slice(0, at), arg.slice(at + 1)];
 }
 
-/** Off unless shared: it reuses a prompt in any slot, whoever sent it. `--cache-ram` is its store in the host's memory. */
+/** Off unless shared: it reuses a prompt in any slot, also that of another account. `--cache-ram` is its store in the host's memory. */
 function promptCache({ sharesPrefixCache, extraArgs }: InstanceSpec__Output): readonly string[] {
   const isOn = sharesPrefixCache && !extraArgs.includes(cacheOff);
   return [...(isOn ? [] : [cacheOff]), "--cache-ram", "0"];

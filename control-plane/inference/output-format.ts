@@ -1,7 +1,7 @@
 // Translates `response_format` to the fields of one engine. Pure. A format is never dropped: without an equivalent in the engine it is
 // refused, and the error names its field.
 import type { FormatSkill } from "../../proto/api-formats.ts";
-import type { JsonObject } from "../../proto/json-object.ts";
+import { isJsonObject, type JsonObject } from "../../proto/json-object.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
 import type { Completion } from "./completion.ts";
 import { FieldUnsupported } from "./errors.ts";
@@ -29,13 +29,19 @@ export function formatFields(
     );
   };
   if (type === "text") return { response_format: format };
-  const takesStructured = skills === undefined || skills.has("structured_outputs");
-  // Engines that are not known to hold plain completions to a format ignore it.
-  if (kind === "text_completion" && engine !== "stoker" && !takesStructured) return refuse();
+  if (needsStructured(format, engine, kind) && skills?.has("structured_outputs") === false) return refuse();
   if (common.has(type)) return { response_format: format };
   if (engine === "stoker") return type === "grammar" ? refuse() : { response_format: regexOf(format) };
-  if (takesStructured) return { structured_outputs: { [type]: format[type] } };
-  return refuse();
+  return { structured_outputs: { [type]: format[type] } };
+}
+
+/**
+ * Returns true if only an engine with the skill `structured_outputs` holds the output to that form. Others do not know the type, or
+ * ignore forms of plain completions.
+ */
+export function needsStructured(format: unknown, engine: ServedModel["engine"], kind: Completion["kind"]): boolean {
+  if (!isJsonObject(format) || format["type"] === "text" || engine === "stoker") return false;
+  return kind === "text_completion" || !common.has(String(format["type"]));
 }
 
 /** A choice between texts is a pattern, too. */

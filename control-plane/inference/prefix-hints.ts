@@ -80,7 +80,7 @@ function entriesOf(message: string): readonly (readonly [string, unknown])[] {
     const hints: unknown = JSON.parse(message);
     return typeof hints === "object" && hints !== null ? Object.entries(hints) : [];
   } catch {
-    // Of another version, or none of ours.
+    // The message has another version or another form.
     return [];
   }
 }

@@ -1,4 +1,4 @@
-// Which instances evaluated which blocks of prompts, as far as this replica sent them there. Entries are hints: they may be missing,
+// Index of the instances that evaluated a block of a prompt, as far as this replica sent them there. Entries are hints: they may be missing,
 // and an engine may have dropped what they name.
 import { mixed } from "./hash.ts";
 import type { PromptBlocks } from "./prompt-blocks.ts";
@@ -155,5 +155,5 @@ export class PrefixIndex {
   }
 }
 
-// Of equal blocks of two groups, rows in one bucket must differ.
+// Rows of equal blocks of two groups must differ in one bucket.
 const tagOf = (tag: number, group: number): number => ((tag ^ Math.imul(group, 0x85ebca6b)) & tagMask) >>> 0;

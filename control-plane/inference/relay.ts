@@ -5,7 +5,6 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type FormatSkill, formatPaths, isMessagesApi } from "../../proto/api-formats.ts";
 import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
-import { isJsonObject } from "../../proto/json-object.ts";
 import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
 import {
   clockToleranceMs,
@@ -35,6 +34,7 @@ import {
   upstreamTimeout,
 } from "./errors.ts";
 import { anthropicBody, forwardBody, nativeBody } from "./forward-body.ts";
+import { needsStructured } from "./output-format.ts";
 import type { RefusedRequests } from "./refused-requests.ts";
 import type { Choice, RoutedPrompt, Router } from "./route.ts";
 import type { SpineMetrics } from "./spine-metrics.ts";
@@ -98,15 +98,14 @@ export async function relay(
   const { model, account } = admission;
   const unhealthy = model.isExternalServer ? deps.health.refusal(model, account) : undefined;
   if (unhealthy) return broken(0, 0, unhealthy);
-  const readyRoutes = () => deps.routes.ready(model.deployId, model.adapter?.id);
+  const allReady = () => deps.routes.ready(model.deployId, model.adapter?.id);
+  // One instance without the skill must not take it from the requests that need it.
+  const isForStructured = needsStructured(completion.fields["response_format"], model.engine, completion.kind);
+  const ableRoutes = () => (isForStructured ? allReady().filter(isStructured) : allReady());
   let body: SentBody;
-  let isForStructured = false;
   try {
-    const routes = readyRoutes();
-    const skills = commonSkills(routes);
-    // One instance without the skill must not take it from the requests that need it.
-    isForStructured = skills?.has("structured_outputs") === false && hasFormat(completion) && routes.some(isStructured);
-    body = bodyFor(completion, admission, isForStructured ? commonSkills(routes.filter(isStructured)) : skills);
+    const able = ableRoutes();
+    body = bodyFor(completion, admission, commonSkills(able.length > 0 ? able : allReady()));
   } catch (error) {
     if (!(error instanceof FieldUnsupported)) throw error;
     // Nothing is sent: a breaker that tries one request may try another.
@@ -126,7 +125,7 @@ export async function relay(
 
   while (tried.length < maxAttempts) {
     if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, frames: 0, error: undefined };
-    const ready = isForStructured ? readyRoutes().filter(isStructured) : readyRoutes();
+    const ready = ableRoutes();
     const choice = deps.router.pick(ready, tried, promptOf(deps.router, ready.length, admission, completion, body));
     if (!choice) {
       if (!isOtherKey(last) || keyWaits === maxKeyWaits) break;
@@ -372,12 +371,6 @@ function commonSkills(routes: readonly Route[]): ReadonlySet<FormatSkill> | unde
 const skillsOf = new WeakMap<readonly Route[], ReadonlySet<FormatSkill>>();
 
 const isStructured = ({ formats }: Route): boolean => formats?.has("structured_outputs") === true;
-
-/** True for a request that holds its output to a form. */
-function hasFormat({ fields }: Completion): boolean {
-  const format = fields["response_format"];
-  return isJsonObject(format) && format["type"] !== "text";
-}
 
 /** Throws FieldUnsupported. */
 function bodyFor(completion: Completion, admission: Admission, skills: ReadonlySet<FormatSkill> | undefined): SentBody {

@@ -13,7 +13,7 @@ const tokensPerSequence = 256;
 const tokensPerWaiting = 1_024;
 /** The same for a new conversation. Its later turns follow it, so the load counts more than the prompt. */
 const tokensPerSequenceOfNew = 1_024;
-/** Of the prompt tokens that a new conversation shares with others: evaluated once more at an instance, they serve all of them. */
+/** Weight of the prompt tokens that a new conversation shares with others: evaluated once more at an instance, they serve all of them. */
 const sharedWeight = 0.25;
 /** Instances within this many tokens of the best are equal. */
 const equalTokens = 32;
@@ -43,7 +43,7 @@ export interface RoutedPrompt {
   readonly tokens: number;
   /** Sequences. */
   readonly sequences: number;
-  /** Of the blocks: caches are judged by account and adapter. */
+  /** Account and adapter of the blocks, by which caches are judged. */
   readonly scope: PromptScope;
 }
 
@@ -157,7 +157,7 @@ export class Router {
     this.#trusts.set(judged, trust);
   }
 
-  /** Of the instances that score at most `limit`, the less busy one of two random ones; -1 if there is none. */
+  /** Returns the less busy one of two random instances that score at most `limit`; -1 if there is none. */
   #oneOfEqual(ready: readonly Route[], limit: number): number {
     if (limit === Number.POSITIVE_INFINITY) return -1;
     const scores = this.#scores;

@@ -56,7 +56,13 @@ export function createBilling(deps: {
   const funds = createFunds({ store: createFundsStore(db), onGranted });
   const onFailed = (account: AccountId) => status.update(account);
   const charges = createCharges({
-    ...{ store: createChargeStore(db), provider, funds, minDue, onGranted, onFailed, log },
+    store: createChargeStore(db),
+    provider,
+    funds,
+    minDue,
+    onGranted,
+    onFailed,
+    log,
     ...(deps.clock ? { unixMs: deps.clock.unixMs } : {}),
   });
   const status = createAccountStatus({ store: createAccountStatusStore(db), charges, minDue, log, ...clock });

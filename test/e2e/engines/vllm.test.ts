@@ -155,7 +155,10 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
     expect(body.choices[0].message).not.toHaveProperty("reasoning");
     expect(body.usage).toMatchObject({ completion_tokens: 8 });
     const reply = await edge.post("/v1/chat/completions", {
-      ...{ model: "org/model", max_tokens: 8, temperature: 0, stream: true },
+      model: "org/model",
+      max_tokens: 8,
+      temperature: 0,
+      stream: true,
       messages: [{ role: "user", content: "Count from one to five." }],
     });
     const events = (await reply.text()).split("\n\n").filter((event) => event.startsWith("data: {"));
@@ -226,7 +229,11 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
     const reply = await edge.post(
       "/v1/chat/completions",
       {
-        ...{ model: "org/model", max_tokens: 800, temperature: 0, stream: true, ignore_eos: true },
+        model: "org/model",
+        max_tokens: 800,
+        temperature: 0,
+        stream: true,
+        ignore_eos: true,
         messages: [{ role: "user", content: "Count from one to five." }],
       },
       { signal: gone.signal },
@@ -267,7 +274,11 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
 
   it("ends with all its processes while a request runs, which is cut and billed first", async () => {
     const reply = await edge.post("/v1/chat/completions", {
-      ...{ model: "org/model", max_tokens: 900, temperature: 0, stream: true, ignore_eos: true },
+      model: "org/model",
+      max_tokens: 900,
+      temperature: 0,
+      stream: true,
+      ignore_eos: true,
       messages: [{ role: "user", content: "Count from one to five." }],
     });
     const text = reply.text();

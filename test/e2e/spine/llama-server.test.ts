@@ -17,7 +17,11 @@ const run = promisify(execFile);
 /** Arguments of the agent's plan with these of a customer. */
 function planned(extraArgs: string[]): readonly string[] {
   const outcome = planInstance(instanceSpec({ engine: "llamacpp", extraArgs }), "/model.gguf", {
-    ...{ driver: "process", runtimeImage: "", allowedImages: [], filesDir: "/files", logLevel: "info" },
+    driver: "process",
+    runtimeImage: "",
+    allowedImages: [],
+    filesDir: "/files",
+    logLevel: "info",
     enginePrograms: { llamacpp: { path: llamaServer as string, version: undefined } },
   });
   if (!outcome.ok) throw new Error(outcome.message);
