@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { accountEnded } from "../../control-plane/deployments/errors.ts";
 import { adapter } from "../fakes/adapter-ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
-import { checkStatuses, createCustomer, type StatusRow, succeed, suspend, type Values } from "./status-table.ts";
+import { checkStatuses, createCustomer, type StatusRow, succeed, suspended, type Values } from "./status-table.ts";
 
 const text = { hf_model_name: "ada/ink-lora", lora_model_name: "ada/ink", base_model_name: "org/model" };
 const described = {
@@ -142,11 +142,7 @@ const productRows = (
   {
     call,
     status: 423,
-    given: async () => {
-      const values = await withModel();
-      await suspend(values["uid"] as string);
-      return values;
-    },
+    given: () => suspended(withModel()),
     body,
     holds: { code: "account_suspended" },
   },

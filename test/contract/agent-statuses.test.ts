@@ -10,7 +10,7 @@ import {
   createCustomer,
   installation,
   type StatusRow,
-  suspend,
+  suspended,
   type Values,
   write,
 } from "./status-table.ts";
@@ -159,12 +159,6 @@ async function busy(): Promise<Values> {
     [values["agent"], values["backup"]],
   );
   return values;
-}
-
-async function suspended(values: Promise<Values>): Promise<Values> {
-  const made = await values;
-  await suspend(made["uid"] as string);
-  return made;
 }
 
 /** Less than the first five minutes cost. */

@@ -5,7 +5,7 @@ import { container } from "../fakes/container-ports.ts";
 import { makeContainer } from "../fakes/container-rows.ts";
 import { adminKey } from "../fakes/ports.ts";
 import { answerTo, check, type Row, refuse } from "./status-row.ts";
-import { checkStatuses, createCustomer, installation, type StatusRow, suspend, type Values } from "./status-table.ts";
+import { checkStatuses, createCustomer, installation, type StatusRow, suspended, type Values } from "./status-table.ts";
 
 const { id } = container();
 const request = {
@@ -172,11 +172,7 @@ const productRows: readonly StatusRow[] = [
   {
     call: "POST /v1/containers",
     status: 423,
-    given: async () => {
-      const customer = await createCustomer();
-      await suspend(customer.uid);
-      return customer;
-    },
+    given: () => suspended(createCustomer()),
     body: request,
     holds: { code: "account_suspended" },
   },

@@ -9,7 +9,7 @@ import {
   operatorKey,
   type StatusRow,
   succeed,
-  suspend,
+  suspended,
   type Values,
   write,
 } from "./status-table.ts";
@@ -70,11 +70,6 @@ async function withoutFunds(values: Values): Promise<Values> {
   return values;
 }
 
-async function suspended(values: Values): Promise<Values> {
-  await suspend(values["uid"] as string);
-  return values;
-}
-
 const missing = expect.objectContaining({ loc: ["body", "model_name"], type: "missing" });
 
 /** What every way to create a deployment refuses. */
@@ -110,7 +105,7 @@ const creations = (
   {
     call,
     status: 423,
-    given: async () => suspended(await newAccount()),
+    given: () => suspended(newAccount()),
     body,
     holds: { code: "account_suspended" },
   },
@@ -237,7 +232,7 @@ const rows: readonly StatusRow[] = [
   },
   { call: "POST /deploy/llm/placement", status: 409, body: llm },
   { call: "POST /deploy/llm/placement", status: 422, given: newAccount, body: { ...llm, ...unfit } },
-  { call: "POST /deploy/llm/placement", status: 423, given: async () => suspended(await newAccount()), body: llm },
+  { call: "POST /deploy/llm/placement", status: 423, given: () => suspended(newAccount()), body: llm },
 
   { call: "GET /deploy/list", status: 200, given: () => deployed(), holds: [{ deploy_id: "{deploy}" }] },
   { call: "GET /deploy/list/?status=running,failed", status: 200 },
@@ -283,7 +278,7 @@ const rows: readonly StatusRow[] = [
   {
     call: `PUT ${one}`,
     status: 423,
-    given: async () => suspended(await deployed()),
+    given: () => suspended(deployed()),
     body: { settings: { max_instances: 3 } },
     holds: { code: "account_suspended" },
   },
@@ -301,7 +296,7 @@ const rows: readonly StatusRow[] = [
   {
     call: `POST ${one}/start`,
     status: 423,
-    given: async () => suspended(await stopped()),
+    given: () => suspended(stopped()),
     holds: { code: "account_suspended" },
   },
   { call: `DELETE ${one}`, status: 200, given: () => deployed(), holds: { deploy_id: "{deploy}" } },

@@ -5,7 +5,7 @@ import {
   operatorKey,
   type StatusRow,
   succeed,
-  suspend,
+  suspended,
   type Values,
 } from "./status-table.ts";
 
@@ -17,9 +17,8 @@ async function arrange(): Promise<Values> {
   return { key, uid, name };
 }
 
-async function suspended(): Promise<Values> {
-  const { uid } = await createCustomer();
-  await suspend(uid);
+async function suspendedCustomer(): Promise<Values> {
+  const { uid } = await suspended(createCustomer());
   return { uid };
 }
 
@@ -56,7 +55,7 @@ const rows: readonly StatusRow[] = [
     holds: { uid: "{uid}", keys: 1, suspensions: [], deleted_at: null, credited_usd: 18 },
   },
   ...endpoints.flatMap((row): StatusRow[] => [
-    { ...row, key: operatorKey, status: 200, ...(row.call.endsWith("/lift") ? { given: suspended } : {}) },
+    { ...row, key: operatorKey, status: 200, ...(row.call.endsWith("/lift") ? { given: suspendedCustomer } : {}) },
     { ...row, key: null, status: 401, headers: { "www-authenticate": "Bearer" } },
   ]),
   ...endpoints.map((row): StatusRow => ({ ...row, status: 403, given: newAccount, holds: { code: "admin_only" } })),
@@ -169,7 +168,7 @@ const rows: readonly StatusRow[] = [
     call: "GET /v1/admin/audit?from=2026-01-01T00:00:00Z&action=account.suspend&limit=1",
     key: operatorKey,
     status: 200,
-    given: suspended,
+    given: suspendedCustomer,
     holds: { entries: [{ action: "account.suspend", after: { reasons: ["admin"] } }] },
   },
   {

@@ -7,7 +7,7 @@ import {
   operatorKey,
   type StatusRow,
   succeed,
-  suspend,
+  suspended,
   type Values,
 } from "./status-table.ts";
 
@@ -33,12 +33,6 @@ async function requested(): Promise<Values> {
   const { requests } = await operate("GET /v1/admin/rate-limit-requests?limit=200");
   const rates = requests.find((one: { uid: string }) => one.uid === values["uid"]);
   return { ...values, gpus: gpus.id, rates: rates.id };
-}
-
-async function suspended(): Promise<Values> {
-  const values = await newAccount();
-  await suspend(values["uid"] as string);
-  return values;
 }
 
 const own: readonly Call[] = [
@@ -93,7 +87,13 @@ const rows: readonly StatusRow[] = [
     given: newAccount,
     holds: { code: "invalid_request" },
   },
-  { call: `POST ${rate}`, status: 403, body: moreRequests, given: suspended, holds: { code: "account_suspended" } },
+  {
+    call: `POST ${rate}`,
+    status: 403,
+    body: moreRequests,
+    given: () => suspended(newAccount()),
+    holds: { code: "account_suspended" },
+  },
   {
     call: `POST ${rate}`,
     status: 422,
@@ -189,7 +189,7 @@ const rows: readonly StatusRow[] = [
     status: 200,
     holds: { limits: { "H100-80GB": 8 }, pending_requests: { "H100-80GB": 16 } },
   },
-  { call: "POST /v1/me/gpu_limit/request", status: 403, body: gpuLimit, given: suspended },
+  { call: "POST /v1/me/gpu_limit/request", status: 403, body: gpuLimit, given: () => suspended(newAccount()) },
   {
     call: "POST /v1/me/gpu_limit/request",
     status: 422,

@@ -141,8 +141,14 @@ export async function createCustomer({ creditUsd = 100 } = {}): Promise<Customer
   return { uid: made.uid, key: made.api_key, name, email };
 }
 
-export const suspend = (uid: string) =>
-  operate(`POST /v1/admin/accounts/${uid}/suspend`, { reason: "admin", note: "a test" });
+/** Suspends the account whose `uid` and `key` these values hold. Returns them once the control plane has read of it. */
+export async function suspended<T extends Values | Customer>(given: T | Promise<T>): Promise<T> {
+  const values = await given;
+  await operate(`POST /v1/admin/accounts/${values["uid"]}/suspend`, { reason: "admin", note: "a test" });
+  const call = { call: "PUT /deploy/unknown", body: {}, key: values["key"] as string } as const;
+  await expect.poll(async () => (await send(call)).status, { timeout: 10_000 }).toBe(423);
+  return values;
+}
 
 export const password = "a fine long passphrase 7";
 
