@@ -164,6 +164,13 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Maximum bytes of the weights cache; undefined: the disk. */
     modelsQuotaBytes: number("STOKER_MODELS_QUOTA_BYTES", 1, Number.MAX_SAFE_INTEGER),
     pypiIndex: text("PIP_INDEX_URL"),
+    /** Read-only folders with weights, looked up before any download. */
+    sharedWeights: (text("STOKER_WEIGHTS_SHARED") ?? "").split(":").filter((one) => one !== ""),
+    /** Store of s3:// addresses without an endpoint; undefined: Amazon's. */
+    weightsS3Endpoint: originsOf(settings, "STOKER_WEIGHTS_S3_ENDPOINT")[0],
+    /** Stores and registries of the operator's own network that deployments may name. */
+    weightsOrigins: originsOf(settings, "STOKER_WEIGHTS_ORIGINS"),
+    modelScopeEndpoint: originsOf(settings, "MODELSCOPE_ENDPOINT")[0],
     backups: readBackupSettings(text, dataDir, (sentence) => problems.push(sentence)),
     rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
@@ -178,6 +185,19 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   };
   if (problems.length > 0) throw new ConfigError(problems);
   return Object.freeze(config);
+}
+
+/** Origins with commas between. */
+function originsOf({ text, problems }: Settings, key: string): readonly string[] {
+  const given = (text(key) ?? "").split(",").map((one) => one.trim());
+  return given
+    .filter((one) => one !== "")
+    .flatMap((one) => {
+      const url = URL.parse(one);
+      if (url && /^https?:$/.test(url.protocol) && url.pathname === "/") return [url.origin];
+      problems.push(`${key} must be origins such as https://store.example.com:9000; ${one} is not one`);
+      return [];
+    });
 }
 
 /** Path of a program that must be there when the agent starts; undefined: not set. */

@@ -137,7 +137,7 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   fastify: ["control-plane/http/", "scripts/openapi.ts"],
   preact: ["console/"],
   dockerode: ["agent/docker/"],
-  "@aws-sdk/client-s3": ["agent/backups/", "control-plane/blobs/"],
+  "@aws-sdk/client-s3": ["agent/backups/", "agent/weights/", "control-plane/blobs/"],
   "node:sqlite": ["agent/state/"],
   "node-llama-cpp": ["runtime/llama/"],
   "onnxruntime-node": ["runtime/onnx/"],

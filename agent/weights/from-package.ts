@@ -2,6 +2,7 @@
 import { rm } from "node:fs/promises";
 import type { Logger } from "pino";
 import type { Cache } from "./cache.ts";
+import type { ByteRange } from "./download.ts";
 import type { Kept } from "./kept.ts";
 import type { Neighbourhood } from "./neighbours.ts";
 import { findWheel, indexSetting, type PackageSource } from "./package-wheel.ts";
@@ -45,7 +46,7 @@ export function createFetchPackage(parts: PackageParts): FetchPackage {
     await cache.needSpace([content], source.sizeBytes ?? content.sizeBytes ?? 0, signal);
     const registry = {
       name: "registry",
-      open: (from: number, _tag?: string, inner = signal) => open(from, inner),
+      open: ({ from }: ByteRange, inner: AbortSignal) => open(from, inner),
     } as const;
     const fetch = { content, sources: [registry], setting: indexSetting, onProgress };
     const arrived = async () => (await cache.blobs.has(source.sha256, signal)) !== undefined;

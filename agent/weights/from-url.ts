@@ -41,7 +41,7 @@ export function createFetchUrl({ cache, web, rules, log }: UrlParts) {
     const authorization = source.token === undefined ? undefined : `Bearer ${source.token}`;
     const from: DownloadSource = {
       name: "url",
-      async open(at, tag, inner) {
+      async open({ from: at, tag }, inner) {
         // Without a validator the rest of another file might follow.
         const headers: Record<string, string> =
           at > 0 && tag !== undefined ? { range: `bytes=${at}-`, "if-range": tag } : {};

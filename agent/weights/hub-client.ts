@@ -1,6 +1,7 @@
 // Client of one repository of a hub: its URLs, its refusals, and one short wait if it sends Retry-After.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Source } from "./source.ts";
+import { type ByteRange, rangeHeaders } from "./download.ts";
+import type { SourceOfKind } from "./source.ts";
 import type { Web, WebAnswer, WebRequest } from "./web.ts";
 import { WeightsError, type WeightsErrorCode } from "./weights-error.ts";
 
@@ -64,9 +65,8 @@ export function createHubClient(web: Web, source: HubSource, options: HubOptions
       return answer;
     },
     /** Resolves for 200, 206 or 416. */
-    get(commit: string, path: string, from: number, tag: string | undefined, signal: AbortSignal) {
-      const headers: Record<string, string> = from > 0 ? { range: `bytes=${from}-` } : {};
-      if (from > 0 && tag !== undefined) headers["if-range"] = tag;
+    get(commit: string, path: string, range: ByteRange, signal: AbortSignal) {
+      const headers = rangeHeaders(range);
       return ask("GET", fileUrl(commit, path), { headers, file: path }, signal);
     },
   };
@@ -82,7 +82,7 @@ function offline(repo: string): WeightsError {
   return new WeightsError("hub_unreachable", text, { retryable: true });
 }
 
-export type HubSource = Extract<Source, { kind: "hub" }>;
+export type HubSource = SourceOfKind<"hub">;
 
 export interface HubOptions {
   readonly endpoint: string;

@@ -1,24 +1,11 @@
 // The hub protocol: a branch is resolved to its commit once, and everything after is fetched by commit.
-import { chooseModel, chooseSnapshot, isPart, partsOf, type RepoFile, refuseOtherFormats } from "./choose-file.ts";
+import { isPart, type RepoFile, refuseOtherFormats } from "./choose-file.ts";
 import type { Content } from "./download.ts";
 import { createHubClient, type HubClient, type HubOptions, type HubSource } from "./hub-client.ts";
+import { chooseFrom, type Found, type FoundFile } from "./repository.ts";
 import { isPlainPath, type Pinned } from "./source.ts";
 import type { Web, WebAnswer } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
-
-interface HubFile {
-  readonly path: string;
-  readonly content: Content;
-  /** `tag`: ETag of an earlier reply, so that a range of another file is never used as the rest of this one. */
-  open(from: number, tag: string | undefined, signal: AbortSignal): Promise<WebAnswer>;
-}
-
-export interface HubFound {
-  readonly commit: string;
-  readonly files: readonly HubFile[];
-  /** File that the engine opens; undefined: the folder. */
-  readonly entry: string | undefined;
-}
 
 /** Resolves the files to download; downloads nothing. */
 export async function resolveHub(
@@ -26,8 +13,9 @@ export async function resolveHub(
   source: HubSource,
   options: HubOptions,
   signal: AbortSignal,
-): Promise<HubFound> {
+): Promise<Found> {
   const hub = createHubClient(web, source, options);
+  // One file needs no list.
   const isOneFile = source.format === "gguf" && source.file !== undefined && !isPart(source.file);
   if (source.format === "gguf" && source.file !== undefined) refuseOtherFormats(source.repo, source.file);
   if (isOneFile) {
@@ -39,20 +27,8 @@ export async function resolveHub(
   const info = await hub.json(hub.revisionUrl(source.revision), signal);
   const commit = commitIn((info.value as { sha?: unknown } | null)?.sha) ?? source.revision;
   const all = await readTree(hub, commit, signal);
-  const chosen =
-    source.format !== "gguf"
-      ? chooseSnapshot(source.repo, source.format, source.file, all)
-      : source.file === undefined
-        ? chooseModel(source.repo, all)
-        : partsOf(source.repo, source.file, all);
-  const files = await withContents(hub, commit, source, chosen, signal);
-  return { commit, files, entry: entryOf(source.format, chosen) };
-}
-
-/** An image adapter's file may have any name, beside others. */
-function entryOf(format: HubSource["format"], chosen: readonly HubEntry[]): string | undefined {
-  if (format === "gguf") return chosen[0]?.path;
-  return format === "image_lora" ? chosen.at(-1)?.path : undefined;
+  const { chosen, entry } = chooseFrom(source, all);
+  return { commit, files: await withContents(hub, commit, source, chosen, signal), entry };
 }
 
 /** Requests missing content of each file; always of the largest one, because only that reply shows who may read the repository. */
@@ -62,10 +38,10 @@ async function withContents(
   source: HubSource,
   chosen: readonly HubEntry[],
   signal: AbortSignal,
-): Promise<readonly HubFile[]> {
+): Promise<readonly FoundFile[]> {
   const largest = chosen.reduce((a, b) => ((b.sizeBytes ?? 0) > (a.sizeBytes ?? 0) ? b : a), chosen[0] as HubEntry);
   const pinned = chosen.length === 1 ? source : { sha256: undefined, sizeBytes: undefined };
-  const files: HubFile[] = [];
+  const files: FoundFile[] = [];
   for (const entry of chosen) {
     const listed = entry === largest ? undefined : contentOf(entry);
     const content = listed ?? headContent(await hub.head(commit, entry.path, signal), source.repo, pinned, entry);
@@ -74,17 +50,12 @@ async function withContents(
   return files;
 }
 
-function fileOf(hub: HubClient, commit: string, path: string, content: Content): HubFile {
-  return { path, content, open: (from, tag, signal) => hub.get(commit, path, from, tag, signal) };
+function fileOf(hub: HubClient, commit: string, path: string, content: Content): FoundFile {
+  return { path, content, open: (range, signal) => hub.get(commit, path, range, signal) };
 }
 
 function commitIn(value: unknown): string | undefined {
   return typeof value === "string" && /^[0-9a-f]{40}$/.test(value) ? value : undefined;
-}
-
-/** True if the hub is unavailable for now: a set that is already here may be used instead. */
-export function isHubUnavailable(error: unknown): boolean {
-  return error instanceof WeightsError && error.retryable;
 }
 
 interface HubEntry extends RepoFile {

@@ -13,7 +13,7 @@ export interface KeptFile {
 }
 
 export interface Kept {
-  /** `owner/name` at a hub, `pypi:name` of a package index. */
+  /** `owner/name` at a hub, `pypi:name` of a package index, an address with a scheme elsewhere. */
   readonly repo: string;
   readonly revision: string;
   readonly commit: string;
@@ -98,28 +98,40 @@ function isKeptFile(file: Partial<KeptFile> | null): file is KeptFile {
   );
 }
 
+/** Servers of this host's settings, which decide what an address names. */
+export interface Endpoints {
+  readonly hub: string;
+  readonly s3: string | undefined;
+  readonly modelscope: string;
+}
+
 /** The token is part of the key: the access of one tenant does not apply to another. */
-export function keyOf(source: Exclude<Source, { kind: "local" }>, endpoint: string, token: string | undefined): string {
+export function keyOf(
+  source: Exclude<Source, { kind: "local" }>,
+  endpoints: Endpoints,
+  token: string | undefined,
+): string {
   return createHash("sha256")
-    .update(JSON.stringify(keyParts(source, endpoint, token)))
+    .update(JSON.stringify(keyParts(source, endpoints, token)))
     .digest("hex");
 }
 
-function keyParts(source: Exclude<Source, { kind: "local" }>, endpoint: string, token: string | undefined): string[] {
-  switch (source.kind) {
-    case "pypi":
-      return ["pypi", source.package, source.version, source.path, source.sha256];
-    case "url":
-      return ["url", source.url, source.sha256 ?? "", source.token ?? ""];
+function keyParts(
+  source: Exclude<Source, { kind: "local" }>,
+  endpoints: Endpoints,
+  hubToken: string | undefined,
+): string[] {
+  if (source.kind === "pypi") return ["pypi", source.package, source.version, source.path, source.sha256];
+  if (source.kind === "url") return ["url", source.url, source.sha256 ?? "", source.token ?? ""];
+  const { kind, repo, revision, file = "", sha256 = "", token, format } = source;
+  const own = [repo, revision, file, sha256];
+  switch (kind) {
     case "hub":
-      return [
-        endpoint,
-        source.repo,
-        source.revision,
-        source.file ?? "",
-        source.sha256 ?? "",
-        source.token ?? token ?? "",
-        source.format,
-      ];
+      return [endpoints.hub, ...own, token ?? hubToken ?? "", format];
+    case "s3":
+    case "modelscope":
+      return [kind, endpoints[kind] ?? "", ...own, token ?? "", format];
+    case "oci":
+      return [kind, ...own, token ?? "", format];
   }
 }

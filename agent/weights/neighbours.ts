@@ -4,7 +4,7 @@
 
 import { buildConnector, Pool } from "undici";
 import type { PeerOptions } from "../../proto/peer-tls.ts";
-import type { DownloadSource } from "./download.ts";
+import { type DownloadSource, rangeHeaders } from "./download.ts";
 import { type Kept, readKept } from "./kept.ts";
 import type { Web, WebAnswer } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
@@ -87,8 +87,8 @@ export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours
   function sourceOf(one: Neighbour, sha256: string): DownloadSource {
     return {
       name: "peer",
-      async open(from, _tag, signal) {
-        const range = from > 0 ? { range: `bytes=${from}-` } : {};
+      async open({ from }, signal) {
+        const range = rangeHeaders({ from, tag: undefined });
         const answer = await open(one, `/weights/blobs/${sha256}`, "GET", range, signal);
         if (answer.status === 200 || answer.status === 206) return answer;
         answer.body.on("error", () => {}).destroy();

@@ -74,24 +74,28 @@ export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: Public
       return { status: answer.statusCode, header, body: answer.body, url };
     } catch (error) {
       signal.throwIfAborted();
-      throw refusalIn(error) ?? unreachableHost(url.host, "the adapter's source", error);
+      throw refusalIn(error) ?? unreachableHost(url.host, "the source", error);
     }
   }
 
   return {
-    /** Follows redirects under the same rules; `authorization` is sent only to the first origin. Throws WeightsError. */
+    /**
+     * Follows redirects under the same rules, unless `follows` is false; `authorization` is sent only to the first origin. Throws
+     * WeightsError.
+     */
     async open(
       first: URL,
       headers: Readonly<Record<string, string>>,
       authorization: string | undefined,
       signal: AbortSignal,
+      { follows = true } = {},
     ) {
       let url = readPublicUrl(first.href, rules);
       for (let hops = 0; ; hops++) {
         const token = authorization === undefined || url.origin !== first.origin ? {} : { authorization };
         const answer = await ask(url, { ...headers, ...token }, signal);
         const location = answer.status >= 300 && answer.status < 400 ? answer.header("location") : undefined;
-        if (location === undefined) return answer;
+        if (location === undefined || !follows) return answer;
         answer.body.on("error", () => {}).destroy();
         if (hops >= maxRedirects) throw refused("it redirects again and again");
         if (!URL.canParse(location, url)) throw refused("it redirects to what is no URL");
@@ -113,6 +117,6 @@ function refusalIn(error: unknown): WeightsError | undefined {
 const notPublic = () => refused("its host is not a public address");
 
 function refused(why: string): WeightsError {
-  const text = `The adapter's URL is not fetched from: ${why}. Use a public https:// address.`;
+  const text = `The URL is not fetched from: ${why}. Use a public https:// address.`;
   return new WeightsError("source_refused", text, { retryable: false });
 }

@@ -1,5 +1,6 @@
 // Cache in the layout of the hub tools: models--org--name/{blobs/<etag>, refs/<branch>, snapshots/<commit>/<path>}. Its files
 // are links to the verified blobs.
+import { createHash } from "node:crypto";
 import { mkdir, readdir, rm, rmdir } from "node:fs/promises";
 import { dirname, join, posix } from "node:path";
 import { type BlobStore, replaceFile } from "./blobs.ts";
@@ -8,7 +9,7 @@ import type { Kept } from "./kept.ts";
 export type RepoFolders = ReturnType<typeof createRepoFolders>;
 
 export function createRepoFolders(cacheDir: string, blobs: BlobStore) {
-  const root = (repo: string): string => join(cacheDir, `models--${repo.replaceAll("/", "--")}`);
+  const root = (repo: string): string => join(cacheDir, `models--${folderName(repo)}`);
   const snapshot = (kept: Kept): string => join(root(kept.repo), "snapshots", kept.commit);
 
   return {
@@ -20,7 +21,7 @@ export function createRepoFolders(cacheDir: string, blobs: BlobStore) {
         await blobs.show(file.sha256, join(root(kept.repo), "blobs", file.sha256));
         await blobs.show(file.sha256, join(snapshot(kept), file.path));
       }
-      if (kept.revision !== kept.commit) {
+      if (kept.revision !== "" && kept.revision !== kept.commit) {
         const ref = join(root(kept.repo), "refs", kept.revision);
         await mkdir(dirname(ref), { recursive: true });
         await replaceFile(ref, kept.commit);
@@ -42,6 +43,14 @@ export function createRepoFolders(cacheDir: string, blobs: BlobStore) {
         await rm(root(kept.repo), { recursive: true, force: true });
     },
   };
+}
+
+/** As the hub tools name it; an address with a scheme may be too long for a name or have other characters. */
+function folderName(repo: string): string {
+  const name = repo.replaceAll("/", "--");
+  if (!repo.includes("://")) return name;
+  const digest = createHash("sha256").update(repo).digest("hex").slice(0, 16);
+  return `${name.replace(/[^\w.-]+/g, "-").slice(0, 100)}-${digest}`;
 }
 
 async function removeEmpty(folder: string): Promise<void> {

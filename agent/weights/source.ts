@@ -1,4 +1,5 @@
 import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
+import { defaultRevisions, readWeightsAddress, type WeightsAddress } from "../../proto/weights-address.ts";
 import { WeightsError } from "./weights-error.ts";
 
 /** Required content of a file; absent if the deployment pins none. */
@@ -14,14 +15,7 @@ const formats = ["gguf", "safetensors", "onnx", "lora", "image_lora"] as const;
 export type Source =
   /** `format`: undefined: GGUF or ONNX, by what is there. */
   | ({ readonly kind: "local"; readonly path: string; readonly format?: Format | undefined } & Pinned)
-  | ({
-      readonly kind: "hub";
-      readonly repo: string;
-      readonly revision: string;
-      readonly file: string | undefined;
-      readonly token: string | undefined;
-      readonly format: Format;
-    } & Pinned)
+  | RepositorySource
   /** One file of an image adapter, from a customer's address. */
   | ({ readonly kind: "url"; readonly url: string; readonly token: string | undefined } & Pinned)
   | {
@@ -34,7 +28,27 @@ export type Source =
       readonly sizeBytes: number | undefined;
     };
 
-const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
+interface InRepository extends Pinned {
+  /** Name of a hub repository, or the whole address of another source. */
+  readonly repo: string;
+  /** Empty for a source without revisions. */
+  readonly revision: string;
+  readonly file: string | undefined;
+  /** Token or credentials of the deployment. */
+  readonly token: string | undefined;
+  readonly format: Format;
+}
+
+/** A source that lists files, of which the format chooses some. */
+export type RepositorySource = {
+  [Kind in WeightsAddress["kind"]]: InRepository & {
+    readonly kind: Kind;
+    readonly address: Extract<WeightsAddress, { kind: Kind }>;
+  };
+}[WeightsAddress["kind"]];
+
+export type SourceOfKind<Kind extends WeightsAddress["kind"]> = Extract<RepositorySource, { kind: Kind }>;
+
 const revisionForm = /^[\w./-]{1,128}$/;
 const pathForm = /^[\w.][\w. +@/=,()-]{0,511}$/;
 const packageForm = /^[A-Za-z0-9]([\w.-]{0,98}[A-Za-z0-9])?$/;
@@ -64,15 +78,19 @@ export function sourceOf(weights: Weights): Source {
     return { kind: "url", url: weights.url, token: weights.token || undefined, ...pinned };
   }
   if (!weights.repo) throw invalid("repo", "given, as owner/name");
+  const address = readWeightsAddress(weights.repo);
+  if (address.kind === "invalid") throw invalid("repo", `of a known form: ${address.why}`);
+  const revision = weights.revision || (defaultRevisions[address.kind] ?? "");
   return {
-    kind: "hub",
-    repo: checked("repo", weights.repo, repoForm),
-    revision: checked("revision", weights.revision || "main", revisionForm),
+    kind: address.kind,
+    address,
+    repo: weights.repo,
+    revision: revision === "" ? "" : checked("revision", revision, revisionForm),
     file: weights.file ? plain("file", weights.file) : undefined,
     token: weights.token || undefined,
     format: formatOf(weights.format || "gguf"),
     ...pinned,
-  };
+  } as RepositorySource;
 }
 
 /** True for a path inside a repository that stays inside its folder. */

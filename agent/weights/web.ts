@@ -18,8 +18,8 @@ export interface WebRequest {
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent to the origin of `url` only. */
   readonly authorization: string | undefined;
-  /** `relative` leaves a redirect to another host to the caller: its headers describe the file. */
-  readonly follow: "all" | "relative";
+  /** `relative` leaves a redirect to another host to the caller: its headers describe the file. `none` leaves every one. */
+  readonly follow: "all" | "relative" | "none";
   readonly setting: string;
   /** Maximum wait for a reply, and between two pieces of its body; 10 s by default. */
   readonly silenceMs?: number;
@@ -82,7 +82,7 @@ export function createWeb(options: { readonly silenceMs?: number } = {}) {
       for (let hops = 0; ; hops++) {
         const answer = await ask(one, url, hops > 0, signal);
         const location = answer.status >= 300 && answer.status < 400 ? answer.header("location") : undefined;
-        if (location === undefined || one.direct) return answer;
+        if (location === undefined || one.direct || one.follow === "none") return answer;
         const next = URL.canParse(location, url) ? new URL(location, url) : undefined;
         if (one.follow === "relative" && next?.origin !== url.origin) return answer;
         answer.body.on("error", () => {}).destroy();

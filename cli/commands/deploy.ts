@@ -101,9 +101,15 @@ function addCreate(command: Command): Command {
     .option("--gpu <type>", "GPU type (default: the cheapest available type with enough memory)")
     .option("--num-gpus <n>", "GPUs per instance", atLeast(1))
     .option("--max-batch-size <n>", "maximum number of concurrent requests per instance", atLeast(1))
-    .option("--hf-repo <repo>", "weights repository (default: the model name)")
+    .option(
+      "--hf-repo <address>",
+      "weights: hub repository, s3://bucket/prefix, oci://registry/repository:tag or modelscope://owner/name (default: the model name)",
+    )
     .option("--hf-revision <revision>", "branch, tag or commit")
-    .option("--hf-token-file <file>", "file with a hub token")
+    .option(
+      "--hf-token-file <file>",
+      "file with a hub token, ACCESS_KEY_ID:SECRET_ACCESS_KEY of s3://, or user:password of oci://",
+    )
     .option("--min <n>", "minimum number of instances", atLeast(0))
     .option("--max <n>", "maximum number of instances", atLeast(1))
     .option("--engine <engine>", "engine (default: by the weights and the GPU)")
@@ -125,11 +131,8 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
     max_batch_size: flags.maxBatchSize,
     settings: { min_instances: flags.min, max_instances: flags.max },
   };
-  if (flags.task !== undefined && (flags.arg ?? flags.hfRepo ?? flags.engine) !== undefined)
-    throw new CliError(
-      "--task cannot be combined with --engine, --arg or --hf-repo. The model name is the repository.",
-      exitCode.wrongUsage,
-    );
+  if (flags.task !== undefined && (flags.arg ?? flags.engine) !== undefined)
+    throw new CliError("--task cannot be combined with --engine or --arg.", exitCode.wrongUsage);
   const [path, body] =
     flags.task === undefined
       ? ([
@@ -148,7 +151,15 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
         ] as const)
       : ([
           "/deploy/hf/",
-          { model_name: model, task: flags.task, revision: flags.hfRevision, token, gpu: flags.gpu, ...placement },
+          {
+            model_name: model,
+            repo: flags.hfRepo,
+            task: flags.task,
+            revision: flags.hfRevision,
+            token,
+            gpu: flags.gpu,
+            ...placement,
+          },
         ] as const);
   if (flags.dryRun) {
     const found = await terminal.api.call<DryRun>("POST", `${path}/placement`, body);

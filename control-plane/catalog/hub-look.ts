@@ -3,6 +3,7 @@
 import { Agent, type Dispatcher, fetch, type Response } from "undici";
 import { detectTask } from "../../proto/model-task.ts";
 import { guardedLookup, type Reach, reachOf, refuseBeyond } from "../../proto/redirect-reach.ts";
+import { isHubRepo } from "../../proto/weights-address.ts";
 
 export type WeightsFormat = "gguf" | "safetensors" | "onnx";
 
@@ -30,7 +31,7 @@ const maxBytes = 8 * 1024 * 1024;
 /** `endpoint`: HF_ENDPOINT; undefined: the hub is disabled. https://huggingface.co/docs/hub/api */
 export function createHubLook(endpoint: string | undefined): LookAtRepo {
   return async (repo, revision, token) => {
-    if (endpoint === undefined) return { kind: "unreachable" };
+    if (endpoint === undefined || !isHubRepo(repo)) return { kind: "unreachable" };
     const base = endpoint.replace(/\/+$/, "");
     const at = encodeURIComponent(revision);
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };

@@ -4,7 +4,7 @@ import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
 import { requireGpus } from "../quotas/gpu-limits.ts";
-import { type CreateDeps, checkRepo, createDeployment, fullName, type Owner, versionOf } from "./create.ts";
+import { type CreateDeps, checkAddress, createDeployment, fullName, type Owner, versionOf } from "./create.ts";
 import { requireFunds } from "./dedicated-money.ts";
 import type { Deployment } from "./deployment.ts";
 import {
@@ -118,8 +118,10 @@ async function createFromImage(deps: CreateDeps, owner: Owner, request: ImageReq
 }
 
 export interface HfRequest {
-  /** The repository, which is also the deployment's name. */
+  /** The repository unless `repo` names one, and the deployment's name. */
   readonly modelName: string;
+  /** Address of the weights: a hub repository, or an address with a scheme. */
+  readonly repo?: string | undefined;
   readonly task: string | undefined;
   readonly revision: string | undefined;
   readonly token: string | undefined;
@@ -137,24 +139,25 @@ export interface HfDeps extends CreateDeps {
 
 /** Checks the hub's record first, so that impossible deployments fail now. Throws modelUnknown, and the errors of createDeployment. */
 export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): Promise<Deployment> {
-  const revision = request.revision ?? "main";
-  checkRepo(request.modelName, revision, { repo: "model_name", revision: "version" });
+  const { repo = request.modelName } = request;
+  const fields = { repo: request.repo === undefined ? "model_name" : "repo", revision: "version" };
+  const revision = checkAddress(repo, request.revision, fields);
   // Known files apply to their own revision only.
-  const named = deps.demoModel(request.modelName);
+  const named = deps.demoModel(repo);
   const known = named?.weights.revision === revision ? named : undefined;
-  const look = known ? undefined : await deps.lookAtRepo(request.modelName, revision, request.token);
+  const look = known ? undefined : await deps.lookAtRepo(repo, revision, request.token);
   if (look?.kind === "missing")
     throw modelUnknown(
-      `The hub has no repository ${request.modelName} at revision ${revision}, or the token may not read it. Check model_name and version.`,
-      { param: "model_name" },
+      `The hub has no repository ${repo} at revision ${revision}, or the token may not read it. Check ${fields.repo} and version.`,
+      { param: fields.repo },
     );
   const found = look?.kind === "found" ? look : undefined;
   const task = taskOf(request.task ?? known?.task, found?.task);
   const taskEngine = engineOfTask(task);
   if (taskEngine === "onnx" && found && !found.formats.has("onnx"))
     throw deploymentRefused(
-      `model_name: ${task} requires ONNX weights, which the repository does not have; use one with an onnx/ folder, such as those of onnx-community.`,
-      { param: "model_name" },
+      `${fields.repo}: ${task} requires ONNX weights, which the repository does not have; use one with an onnx/ folder, such as those of onnx-community.`,
+      { param: fields.repo },
     );
   return createDeployment(deps, owner, {
     modelName: request.modelName,
@@ -163,8 +166,8 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
     numGpus: request.numGpus,
     maxBatchSize: request.maxBatchSize,
     hf: {
-      repo: known?.weights.repo ?? request.modelName,
-      revision,
+      repo: known?.weights.repo ?? repo,
+      ...(revision === "" ? {} : { revision }),
       ...(request.token === undefined ? {} : { token: request.token }),
     },
     baseModel: undefined,

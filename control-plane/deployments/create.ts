@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { defaultSlotContext, type ModelEngine, readsGguf } from "../../proto/model-engines.ts";
+import { defaultRevisions, isHubRepo, readWeightsAddress } from "../../proto/weights-address.ts";
 import type { LookAtRepo, RepoLook, WeightsFormat } from "../catalog/hub-look.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
@@ -27,6 +28,7 @@ export interface DeployRequest {
   readonly gpu: GpuType;
   readonly numGpus: number;
   readonly maxBatchSize: number;
+  /** `repo`: a hub repository, or an address with a scheme (proto/weights-address.ts). */
   readonly hf: { readonly repo: string; readonly revision?: string; readonly token?: string } | undefined;
   /** Public model whose weights are used. */
   readonly baseModel: string | undefined;
@@ -71,7 +73,6 @@ export interface KnownModel {
 }
 
 const imageForm = /^[a-z0-9][\w./:-]{0,254}(@sha256:[0-9a-f]{64})?$/;
-const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
 const revisionForm = /^[\w./-]{1,128}$/;
 const nameForm = /^[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,127}$/;
 
@@ -169,7 +170,7 @@ async function engineFor(
   const isKnown = format === "onnx" || [file, localPath, pypiPackage].some((one) => one !== undefined);
   if (isKnown && request.engine === undefined) return { engine: "stoker", format };
   if (request.choice) return request.choice;
-  const isOpen = request.engine === undefined && request.gpu !== "other";
+  const isOpen = request.engine === undefined && request.gpu !== "other" && isHubRepo(repo);
   const look = isOpen ? await deps.lookAtRepo(repo, revision, request.hf?.token) : undefined;
   const choice = chooseEngine(request.engine, request.gpu, look);
   if ("why" in choice) throw refusedField("hf.repo", choice.why);
@@ -193,8 +194,7 @@ async function modelFor(
   }
   // The default repository is the model's name.
   const repo = request.hf?.repo ?? modelName;
-  const revision = request.hf?.revision || "main";
-  checkRepo(repo, revision, { repo: "hf.repo", revision: "hf.revision" });
+  const revision = checkAddress(repo, request.hf?.revision, { repo: "hf.repo", revision: "hf.revision" });
   const known = deps.demoModel(repo);
   // Known files apply to a model's name, never to an explicit repository or revision.
   const isKnown =
@@ -203,20 +203,36 @@ async function modelFor(
   return known && isKnown ? known : { weights: { repo, revision }, memoryBytes: () => 0, contextLength: 0 };
 }
 
-/** True when it may be part of a hub URL. */
-export const isRepo = (repo: string): boolean => repoForm.test(repo) && !repo.includes("..");
+interface AddressFields {
+  readonly repo: string;
+  readonly revision: string;
+}
 
 /** Checks both before they are part of a hub URL. `fields`: their names in the request. Throws deploymentRefused. */
-export function checkRepo(
-  repo: string,
-  revision: string,
-  fields: { readonly repo: string; readonly revision: string },
-): void {
-  if (!isRepo(repo))
+export function checkRepo(repo: string, revision: string, fields: AddressFields): void {
+  if (!isHubRepo(repo))
     throw refusedField(
       fields.repo,
       "the repository must have the form owner/name, with letters, digits, dots, dashes and underscores.",
     );
+  checkRevision(revision, fields);
+}
+
+/** Checks an address of weights. Returns the revision, or the default of its kind; empty: it has none. Throws deploymentRefused. */
+export function checkAddress(text: string, given: string | undefined, fields: AddressFields): string {
+  const address = readWeightsAddress(text);
+  if (address.kind === "invalid") throw refusedField(fields.repo, `${address.why}.`);
+  const usual = defaultRevisions[address.kind];
+  if (usual === undefined) {
+    if (!given) return "";
+    throw refusedField(fields.revision, `addresses with ${address.kind}:// have no revision; leave it out.`);
+  }
+  const revision = given || usual;
+  checkRevision(revision, fields);
+  return revision;
+}
+
+function checkRevision(revision: string, fields: AddressFields): void {
   if (!revisionForm.test(revision) || revision.includes(".."))
     throw refusedField(
       fields.revision,

@@ -3,6 +3,7 @@
 import type { Response } from "undici";
 import { bytesOf, chooseGguf } from "../../proto/gguf-choice.ts";
 import { chooseOnnx } from "../../proto/onnx-choice.ts";
+import { isHubRepo } from "../../proto/weights-address.ts";
 import { hubFetch } from "../catalog/hub-look.ts";
 import type { ShapeOfRepo } from "./expected-memory.ts";
 import { graphShape, loraWidthOf, type ModelShape } from "./memory-estimate.ts";
@@ -15,7 +16,7 @@ const headBytes = 64 * 1024;
 export function createHubShape(endpoint: string | undefined): ShapeOfRepo {
   const base = endpoint?.replace(/\/+$/, "");
   return async (repo, revision, token, format) => {
-    if (base === undefined) return undefined;
+    if (base === undefined || !isHubRepo(repo)) return undefined;
     const get = async (url: string, maxBytes: number, headers: Readonly<Record<string, string>> = {}) => {
       const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
       const answer = await hubFetch(url, { ...headers, ...authorization });

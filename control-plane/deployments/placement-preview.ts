@@ -1,10 +1,11 @@
 // Answers whether a deployment would fit, where, and at what price. Nothing is deployed.
 import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
+import { isHubRepo } from "../../proto/weights-address.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
 import type { Gpu, HostView } from "../fleet/host.ts";
 import { wantOf } from "./choose-hosts.ts";
-import { type CreateDeps, type DeployRequest, isRepo, type Owner, wouldCreate } from "./create.ts";
+import { type CreateDeps, type DeployRequest, type Owner, wouldCreate } from "./create.ts";
 import type { Engine } from "./deployment.ts";
 import { baseModelUnknown, DeploymentNotFound } from "./errors.ts";
 import type { ShapeOfRepo } from "./expected-memory.ts";
@@ -57,7 +58,7 @@ export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPre
   async function needOfWeights(repo: string): Promise<number> {
     const demo = demoModel(repo);
     if (demo) return demo.memoryBytes({ maxBatchSize: 1, contextLength: demo.contextLength });
-    const shape = isRepo(repo) ? await shapeOf(repo, "main", undefined) : undefined;
+    const shape = isHubRepo(repo) ? await shapeOf(repo, "main", undefined) : undefined;
     return shape ? estimateMemory(shape, { maxBatchSize: 1, contextLength: 0, gpus: 1 }) : 0;
   }
 

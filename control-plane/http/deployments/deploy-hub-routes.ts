@@ -31,6 +31,7 @@ export function addDeployHubRoutes(endpoints: Endpoints, { deployments }: Deploy
       const scale = body.settings as Scale | null | undefined;
       const created = await deployments.createHf(caller, {
         modelName: body.model_name,
+        repo: (body.repo as string | null | undefined) ?? undefined,
         task: body.task ?? undefined,
         revision: body.revision ?? undefined,
         token: body.token ?? undefined,

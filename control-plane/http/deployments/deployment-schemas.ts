@@ -51,9 +51,17 @@ export const DeployLlmRequest = Type.Object({
     nullable.object({
       required: ["repo"],
       properties: {
-        repo: { type: "string" },
-        revision: { type: ["string", "null"] },
-        token: { type: ["string", "null"], description: "Stored encrypted, never shown" },
+        repo: {
+          type: "string",
+          description:
+            "Hub repository (owner/name), s3://bucket/prefix, oci://registry/repository:tag or modelscope://owner/name",
+        },
+        revision: { type: ["string", "null"], description: "Branch, tag or commit; none for s3:// and oci://" },
+        token: {
+          type: ["string", "null"],
+          description:
+            "Hub token; for s3:// ACCESS_KEY_ID:SECRET_ACCESS_KEY; for oci:// user:password. Stored encrypted, never shown",
+        },
       },
     }),
   ),
@@ -93,8 +101,14 @@ export const DeployHfRequest = Type.Object({
   task: Type.Optional(
     nullable.string({ enum: [...interfaceTasks, null], description: "Default: the task that the hub names" }),
   ),
+  repo: Type.Optional(
+    nullable.string({
+      description:
+        "Weights, if not the repository that model_name names: owner/name, s3://, oci:// or modelscope://. With an address, set task",
+    }),
+  ),
   revision: Type.Optional(nullable.string({ description: "Branch, tag or commit" })),
-  token: Type.Optional(nullable.string({ description: "Token of the hub; stored encrypted, never shown" })),
+  token: Type.Optional(nullable.string({ description: "Token of the source; stored encrypted, never shown" })),
   ...place,
   settings: DeployLlmRequest.properties.settings,
 });

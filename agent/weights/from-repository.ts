@@ -1,37 +1,56 @@
-// Fetches a set of a hub repository: the hub lists its files, each blob comes from the nearest source, and the complete set is
-// recorded.
+// Fetches a set of a repository: its source lists the files, each blob comes from the nearest holder (the operator's shared folder,
+// a neighbour, the source), and the complete set is recorded.
 
 import { readFile } from "node:fs/promises";
 import type { Logger } from "pino";
 import type { Cache } from "./cache.ts";
 import { unsupported } from "./choose-file.ts";
 import type { DownloadSource } from "./download.ts";
-import { type HubFound, isHubUnavailable, resolveHub } from "./hub.ts";
-import type { HubOptions, HubSource } from "./hub-client.ts";
 import type { Kept, KeptFile } from "./kept.ts";
+import { originsSetting } from "./named-web.ts";
 import type { BlobHolder, Neighbourhood } from "./neighbours.ts";
 import type { Progress } from "./progress.ts";
-import type { Web } from "./web.ts";
+import { type Found, isUnavailable, type Resolve } from "./repository.ts";
+import type { SharedFolder } from "./shared-folder.ts";
+import type { RepositorySource, SourceOfKind } from "./source.ts";
 import { WeightsError } from "./weights-error.ts";
 
-interface HubParts {
+type Kind = RepositorySource["kind"];
+
+interface RepositoryParts {
   readonly cache: Cache;
-  readonly web: Web;
   readonly neighbourhood: Neighbourhood;
-  readonly hub: HubOptions;
+  readonly shared: SharedFolder;
+  readonly resolve: { readonly [K in Kind]: Resolve<SourceOfKind<K>> };
   readonly log: Logger;
 }
+
+/** Setting that leads to another server, for errors of a connection. */
+const settings: Readonly<Record<Kind, string>> = {
+  hub: "HF_ENDPOINT",
+  s3: "STOKER_WEIGHTS_S3_ENDPOINT",
+  oci: originsSetting,
+  modelscope: "MODELSCOPE_ENDPOINT",
+};
 
 /** Smaller files are not requested from neighbours. */
 const worthAskingBytes = 1024 * 1024;
 
-type FetchHub = (key: string, source: HubSource, onProgress: Progress, signal: AbortSignal) => Promise<Kept>;
+type FetchRepository = (
+  key: string,
+  source: RepositorySource,
+  onProgress: Progress,
+  signal: AbortSignal,
+) => Promise<Kept>;
 
-export function createFetchHub(parts: HubParts): FetchHub {
-  const { cache, neighbourhood, log } = parts;
+export function createFetchRepository(parts: RepositoryParts): FetchRepository {
+  const { cache, neighbourhood, shared, log } = parts;
 
-  /** Without a reply from the hub, a neighbour that has the same set under the same token lists its files. */
-  async function foundNearby(key: string, source: HubSource, signal: AbortSignal): Promise<HubFound | undefined> {
+  const resolve = <K extends Kind>(source: SourceOfKind<K>, signal: AbortSignal): Promise<Found> =>
+    (parts.resolve[source.kind as K] as Resolve<SourceOfKind<K>>)(source, signal);
+
+  /** Without a reply from the source, a neighbour that has the same set under the same token lists its files. */
+  async function foundNearby(key: string, source: RepositorySource, signal: AbortSignal): Promise<Found | undefined> {
     const set = await neighbourhood.recall(key, source, signal);
     if (!set || (source.sha256 !== undefined && !set.files.some(({ sha256 }) => sha256 === source.sha256)))
       return undefined;
@@ -45,11 +64,25 @@ export function createFetchHub(parts: HubParts): FetchHub {
     return { commit: set.commit, files, entry: set.entry === "" ? undefined : set.entry };
   }
 
+  /** Adds digests that the source does not announce and a neighbour computed for the same version. */
+  async function withDigests(key: string, source: RepositorySource, found: Found, signal: AbortSignal): Promise<Found> {
+    if (found.files.every(({ content }) => content.version === undefined)) return found;
+    const set = await neighbourhood.recall(key, source, signal);
+    if (set?.commit !== found.commit) return found;
+    const files = found.files.map((file) => {
+      const known = set.files.find(({ path, sizeBytes }) => path === file.path && sizeBytes === file.content.sizeBytes);
+      if (!known) return file;
+      const { sha256, sizeBytes } = known;
+      return { ...file, content: { key: sha256, sha256, gitSha1: undefined, sizeBytes } };
+    });
+    return { ...found, files };
+  }
+
   /** Fetches small files first; they can refuse the large ones. */
   async function collect(
     key: string,
-    source: HubSource,
-    found: HubFound & { readonly isUnconfirmed?: true },
+    source: RepositorySource,
+    found: Found & { readonly isUnconfirmed?: true },
     near: readonly BlobHolder[],
     onProgress: Progress,
     signal: AbortSignal,
@@ -67,12 +100,14 @@ export function createFetchHub(parts: HubParts): FetchHub {
       let before = 0;
       for (const { path, content, open } of found.files) {
         const nearer = content.sha256 === undefined ? [] : near.map((one) => one.source(content.sha256 ?? ""));
-        const hub: DownloadSource = { name: "hub", open };
+        const here = await shared.source(repo, content);
+        const origin: DownloadSource = { name: source.kind, open, hasRanges: true };
         const report: Progress = (done, ofFile) => {
           const ofAll = Number.isNaN(total) ? (found.files.length === 1 ? ofFile : 0) : total;
           onProgress(before + done, ofAll);
         };
-        const fetch = { content, sources: [...nearer, hub], setting: "HF_ENDPOINT", onProgress: report };
+        const sources = [...(here ? [here] : []), ...nearer, origin];
+        const fetch = { content, sources, setting: settings[source.kind], onProgress: report };
         const blob = await cache.bring(fetch, signal);
         if (isJudged(path)) judgeText(repo, path, await readFile(cache.blobs.pathOf(blob.sha256), "utf8"));
         files.push({ path, ...blob });
@@ -88,7 +123,7 @@ export function createFetchHub(parts: HubParts): FetchHub {
     }
   }
 
-  async function nearest(repo: string, found: HubFound, signal: AbortSignal): Promise<readonly BlobHolder[]> {
+  async function nearest(repo: string, found: Found, signal: AbortSignal): Promise<readonly BlobHolder[]> {
     const [largest] = [...found.files].sort((a, b) => (b.content.sizeBytes ?? 0) - (a.content.sizeBytes ?? 0));
     const { sha256, sizeBytes = 0 } = largest?.content ?? {};
     if (sha256 === undefined || sizeBytes < worthAskingBytes) return [];
@@ -100,23 +135,24 @@ export function createFetchHub(parts: HubParts): FetchHub {
     const last = await cache.kept.recall(key);
     const isHere = last !== undefined && (await cache.isWhole(last, signal));
     if (isHere && last.commit === source.revision && !last.isUnconfirmed) return last;
-    let found: HubFound & { readonly isUnconfirmed?: true };
+    let found: Found & { readonly isUnconfirmed?: true };
     try {
-      found = await resolveHub(parts.web, source, parts.hub, signal);
+      found = await withDigests(key, source, await resolve(source, signal), signal);
     } catch (error) {
-      if (!isHubUnavailable(error)) throw error;
-      // While the hub is unavailable, use a set that it allowed before, here or on a neighbour.
+      if (!isUnavailable(error)) throw error;
+      // While the source is unavailable, use a set that it allowed before, here or on a neighbour, or the operator's copy.
       if (isHere) return last;
-      const nearby = await foundNearby(key, source, signal);
+      const nearby = (await foundNearby(key, source, signal)) ?? (await shared.found(source));
       if (!nearby) throw error;
       found = { ...nearby, isUnconfirmed: true };
     }
+    if (isHere && last.commit === found.commit && !last.isUnconfirmed) return last;
     return collect(key, source, found, await nearest(source.repo, found, signal), onProgress, signal);
   };
 }
 
 function lost(repo: string): WeightsError {
-  const text = `The hub does not answer and the neighbour that has ${repo} did not send it: the download is tried again by itself.`;
+  const text = `The source of ${repo} is unavailable, and the host or folder that has a copy did not provide it. The download is retried automatically.`;
   return new WeightsError("hub_unreachable", text, { retryable: true });
 }
 
