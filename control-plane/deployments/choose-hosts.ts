@@ -1,5 +1,7 @@
 // Chooses hosts for a deployment's next instances, from an in-memory index of the fleet. The commit's guard detects
 // concurrent claims, so a stale index costs a retry and never a GPU.
+import { setImmediate } from "node:timers/promises";
+import type { GpuType } from "../../proto/gpu.ts";
 import { type DeploymentId, type HostId, randomId } from "../../proto/ids.ts";
 import { type HostView, weightsKey } from "../fleet/host.ts";
 import type { Deployment, Instance, PendingReason } from "./deployment.ts";
@@ -16,20 +18,38 @@ export interface Choice {
   readonly reasons: readonly PendingReason[];
   /** GPU reserve of the type, when another account's minimum applies: its revision must be raised on placement. */
   readonly reserve: GpuReserve | undefined;
-  /** Set when a GPU becomes shared: its revision must be raised likewise. */
+  /** Set when its GPU may be shared: the revision must be raised likewise if it is the first on its GPU. */
   readonly sharing: GpuSharing | undefined;
 }
 
+/** Request for instances of one deployment, beside its existing ones. */
+export interface PlaceRequest {
+  readonly deployment: Deployment;
+  readonly instances: readonly Instance[];
+  readonly count: number;
+}
+
+export interface Placements {
+  readonly deployment: Deployment;
+  readonly placements: readonly NewInstance[];
+}
+
 export interface HostChooser {
-  /** Chooses in sequence, each seeing those before it. Throws when the database is unavailable. */
-  choose(deployment: Deployment, instances: readonly Instance[], count: number): Promise<Choice>;
+  /**
+   * Chooses in sequence, each seeing those before it, as if they were committed one at a time. Throws when the database is
+   * unavailable.
+   */
+  choose(requests: readonly PlaceRequest[]): Promise<readonly Choice[]>;
   /** Returns whether its current GPUs are large enough for the new run; true when unknown. */
   holds(deployment: Deployment, instance: Instance): boolean;
-  /** The placements were committed: the next choice includes them. */
-  placed(deployment: Deployment, placements: readonly NewInstance[]): void;
+  /** One commit wrote these placements: the next choice includes them. */
+  placed(written: readonly Placements[]): void;
   /** The host's record changed; undefined: unknown which. */
   changed(host: HostId | undefined): void;
 }
+
+/** Maximum time of choices before other work of the process runs. */
+const maxBusyMs = 10;
 
 export function createHostChooser(deps: FleetSource & { readonly reserves: ReserveStore }): HostChooser {
   const fleet = new FleetView(deps);
@@ -53,54 +73,86 @@ export function createHostChooser(deps: FleetSource & { readonly reserves: Reser
     return reasons;
   }
 
-  async function reserveFor({ account, gpu, numGpus }: Deployment): Promise<GpuReserve | undefined> {
-    if (numGpus === 0) return undefined;
-    const found = await deps.reserves.reserve(gpu);
-    return concernsOthers(found.minimums, account, gpu) ? found : undefined;
+  /** Reserves of the requested types. */
+  async function reservesFor(requests: readonly PlaceRequest[]): Promise<ReadonlyMap<GpuType, GpuReserve>> {
+    const types = new Set(requests.flatMap(({ deployment }) => (deployment.numGpus === 0 ? [] : [deployment.gpu])));
+    const found = new Map<GpuType, GpuReserve>();
+    for (const gpu of types) found.set(gpu, await deps.reserves.reserve(gpu));
+    return found;
+  }
+
+  const sharingKey = ({ account, gpu }: Pick<Deployment, "account" | "gpu">) => `${account}/${gpu}`;
+
+  async function sharingFor(requests: readonly PlaceRequest[]): Promise<ReadonlyMap<string, GpuSharing>> {
+    const sharable = requests.filter(({ deployment }) => mayShare(wantOf(deployment)));
+    const keys = new Map(
+      sharable.map(({ deployment: { account, gpu } }) => [sharingKey({ account, gpu }), { account, gpu }]),
+    );
+    const found = keys.size > 0 ? await deps.reserves.sharing([...keys.values()]) : [];
+    return new Map(found.map((one) => [sharingKey(one), one]));
+  }
+
+  /** Puts its placements into the index. `before` receives the hosts as they were. */
+  function chooseFor(
+    { deployment, instances, count }: PlaceRequest,
+    reserve: GpuReserve | undefined,
+    sharing: GpuSharing | undefined,
+    before: Map<HostId, HostView>,
+  ): Choice {
+    const { index } = fleet;
+    const spread = new Map<HostId, number>();
+    for (const one of instances) if (!one.isTombstoned) spread.set(one.hostId, (spread.get(one.hostId) ?? 0) + 1);
+    const placements: NewInstance[] = [];
+    for (let n = 0; n < count; n++) {
+      const maxNew = reserve && maxNewGpus(reserve.minimums, index.hosts(), deployment.account, reserve.gpu);
+      const want = { ...wantOf(deployment, spread), maxNewGpus: maxNew };
+      const found = index.place(want);
+      if (!found) {
+        const none = [{ host: "", why: "no host is connected; start an agent" }];
+        return { placements, reasons: index.size > 0 ? explain(deployment, want) : none, reserve, sharing };
+      }
+      const host = index.get(found.host) as HostView;
+      if (!before.has(host.id)) before.set(host.id, host);
+      index.put(withPlaced(host, found, deployment.account));
+      spread.set(host.id, (spread.get(host.id) ?? 0) + 1);
+      placements.push({
+        id: randomId<"instance">(16),
+        hostId: found.host,
+        hostRevision: found.revision,
+        gpus: found.gpus.map(({ uuid, memoryBytes }) => ({ uuid, memoryBytes })),
+        gpuShare: found.gpuShare,
+        gpuMemoryBytes: found.gpuMemoryBytes,
+        grantBytes: found.grantBytes,
+      });
+    }
+    return { placements, reasons: [], reserve, sharing };
   }
 
   return {
-    async choose(deployment, instances, count) {
-      const reserve = await reserveFor(deployment);
-      const { account, gpu } = deployment;
-      const shared = mayShare(wantOf(deployment)) ? await deps.reserves.sharing(account, gpu) : undefined;
-      let sharing: GpuSharing | undefined;
+    async choose(requests) {
+      const reserves = await reservesFor(requests);
+      const sharing = await sharingFor(requests);
+      const reserveOf = ({ numGpus, account, gpu }: Deployment) => {
+        const found = numGpus > 0 ? reserves.get(gpu) : undefined;
+        return found && concernsOthers(found.minimums, account, gpu) ? found : undefined;
+      };
       // Read after the revisions, so that every earlier claim is seen.
-      await fleet.refresh(reserve !== undefined);
-      const { index } = fleet;
-      const spread = new Map<HostId, number>();
-      for (const one of instances) if (!one.isTombstoned) spread.set(one.hostId, (spread.get(one.hostId) ?? 0) + 1);
-      const placements: NewInstance[] = [];
+      await fleet.refresh(requests.some(({ deployment }) => reserveOf(deployment) !== undefined));
       const before = new Map<HostId, HostView>();
+      const choices: Choice[] = [];
+      let busyFromMs = performance.now();
       try {
-        for (let n = 0; n < count; n++) {
-          const maxNew = reserve && maxNewGpus(reserve.minimums, index.hosts(), deployment.account, reserve.gpu);
-          const want = { ...wantOf(deployment, spread), maxNewGpus: maxNew };
-          const found = index.place(want);
-          if (!found) {
-            const none = [{ host: "", why: "no host is connected; start an agent" }];
-            return { placements, reasons: index.size > 0 ? explain(deployment, want) : none, reserve, sharing };
-          }
-          const host = index.get(found.host) as HostView;
-          if (!before.has(host.id)) before.set(host.id, host);
-          const [first] = found.gpus;
-          if (found.gpuMemoryBytes > 0 && !host.claims.some(({ gpuUuid }) => gpuUuid === first?.uuid)) sharing = shared;
-          index.put(withPlaced(host, found, deployment.account));
-          spread.set(host.id, (spread.get(host.id) ?? 0) + 1);
-          placements.push({
-            id: randomId<"instance">(16),
-            hostId: found.host,
-            hostRevision: found.revision,
-            gpus: found.gpus.map(({ uuid, memoryBytes }) => ({ uuid, memoryBytes })),
-            gpuShare: found.gpuShare,
-            gpuMemoryBytes: found.gpuMemoryBytes,
-            grantBytes: found.grantBytes,
-          });
+        for (const request of requests) {
+          const { deployment } = request;
+          choices.push(chooseFor(request, reserveOf(deployment), sharing.get(sharingKey(deployment)), before));
+          if (performance.now() - busyFromMs < maxBusyMs) continue;
+          await setImmediate();
+          busyFromMs = performance.now();
         }
-        return { placements, reasons: [], reserve, sharing };
+        return choices;
       } finally {
         // Undo: nothing is claimed before the commit.
-        for (const host of before.values()) index.put(host);
+        for (const host of before.values()) fleet.index.put(host);
       }
     },
 
@@ -110,7 +162,10 @@ export function createHostChooser(deps: FleetSource & { readonly reserves: Reser
       return bytes === 0 || memoryBytes <= bytes;
     },
 
-    placed: ({ account }, placements) => fleet.placed(account, placements),
+    placed: (written) =>
+      fleet.placed(
+        written.flatMap(({ deployment: { account }, placements }) => placements.map((one) => ({ ...one, account }))),
+      ),
     changed: (host) => fleet.changed(host),
   };
 }

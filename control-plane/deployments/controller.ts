@@ -1,5 +1,5 @@
-// Loop that converges deployments to their desired state, one step at a time (deployment-steps.ts). Woken by changes and by
-// timers of single deployments; also polls everything every few seconds.
+// Loop that converges deployments to their desired state, one step at a time (deployment-steps.ts), in groups of one transaction.
+// Woken by changes and by timers of single deployments; also polls everything every few seconds.
 import type { Logger } from "pino";
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
 import { pause } from "../../proto/pause.ts";
@@ -7,8 +7,8 @@ import { WakeablePause } from "../../proto/repeat.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { DatabaseUnavailable } from "../service-error.ts";
 import type { Departures, FaultyGpus } from "./decide.ts";
-import { type Checked, DeploymentSteps, RacesLost, type StepDeps } from "./deployment-steps.ts";
-import type { Active, DeploymentStore } from "./store.ts";
+import { DeploymentSteps, type Look, type StepDeps, type StepEnd } from "./deployment-steps.ts";
+import { type Active, type DeploymentStore, maxGroup } from "./store.ts";
 import type { Timer, Timers } from "./timers.ts";
 
 interface Controller {
@@ -30,9 +30,14 @@ interface ControllerDeps extends StepDeps {
   /** Wake the controller when an event is due, and after a failed step; without timers the next poll finds both. */
   readonly timers?: Pick<Timers, "add">;
   readonly resyncMs?: number;
+  /** Maximum deployments of one transaction; at most `maxGroup`. */
+  readonly groupSize?: number;
   /** Unix ms. */
   readonly unixMs?: () => number;
 }
+
+/** Lost every race against other controllers; a retry may succeed. */
+class RacesLost extends Error {}
 
 const resyncMs = 5_000;
 /** Timers are set for events due within this many polls; later ones may change before. */
@@ -45,13 +50,8 @@ export function createController(deps: ControllerDeps): Controller {
   const untilChange = new WakeablePause();
   const unixMs = deps.unixMs ?? steadyTime.nowMs;
   const everyMs = deps.resyncMs ?? resyncMs;
+  const groupSize = Math.min(maxGroup, deps.groupSize ?? maxGroup);
   const steps = new DeploymentSteps(deps, unixMs);
-
-  /** Returns the timer of a step that is due soon. */
-  const timerOf = (id: DeploymentId, { dueAtMs }: Checked): Timer | undefined =>
-    dueAtMs !== undefined && dueAtMs - unixMs() <= pollsAhead * everyMs
-      ? { id, kind: "due", atMs: dueAtMs }
-      : undefined;
 
   async function departures(): Promise<Departures> {
     const dueInMs = (await deps.leaving?.()) ?? new Map<HostId, number>();
@@ -66,20 +66,39 @@ export function createController(deps: ControllerDeps): Controller {
     if (first.length > 0) deps.timers?.add(first.slice(0, maxTimers));
   }
 
-  const checkAll = createCheckAll<Departures>({
-    active: () => store.active(undefined),
-    step: (one, leaving) => steps.take(one, leaving),
-    timerOf,
-    setTimers,
-    log,
-    unixMs,
-  });
-  const pass = async () => checkAll(await departures());
+  /** Returns when to look at it again; undefined: the next poll is early enough. */
+  function timerOf({ id, dueAtMs, claimedUntilMs }: Looked, end: StepEnd): Timer | undefined {
+    const nowMs = unixMs();
+    if (end === "lost") return { id, kind: "retry", atMs: nowMs + retryMs };
+    // The holder may have died: its work is done when the claim expires.
+    const heldUntilMs = end === "held" && claimedUntilMs > nowMs ? claimedUntilMs : Number.POSITIVE_INFINITY;
+    const atMs = Math.min(heldUntilMs, dueAtMs ?? Number.POSITIVE_INFINITY);
+    return atMs - nowMs <= pollsAhead * everyMs ? { id, kind: "due", atMs } : undefined;
+  }
+
+  /** Deployments that timed out at the database in the last pass. */
+  let unanswered: ReadonlySet<DeploymentId> = new Set();
+
+  async function pass(): Promise<number> {
+    const one = new Pass({ steps, leaving: await departures(), maxGroup: groupSize, timerOf, log });
+    const all = await store.active(undefined);
+    try {
+      await one.over(all, unanswered);
+    } finally {
+      unanswered = one.unanswered;
+      setTimers(one.timers);
+    }
+    return one.moved;
+  }
 
   async function check(id: DeploymentId): Promise<void> {
     const [one] = await store.active([id]);
     if (!one) return;
-    const timer = timerOf(id, await steps.take(one, await departures()));
+    const leaving = await departures();
+    const looked = { ...steps.look(one, leaving), id, claimedUntilMs: one.claimedUntilMs };
+    const end = looked.isIdle ? "unchanged" : ((await steps.take([id], leaving)).get(id) ?? "held");
+    if (end === "lost") throw new RacesLost("lost every race against other controllers");
+    const timer = timerOf(looked, end);
     if (timer) setTimers([timer]);
   }
 
@@ -112,70 +131,82 @@ export function createController(deps: ControllerDeps): Controller {
 /** Delay before the first retry of a failed step. */
 const retryMs = 250;
 
-function createCheckAll<Facts>(deps: {
-  readonly active: () => Promise<readonly Active[]>;
-  readonly step: (one: Active, facts: Facts) => Promise<Checked>;
-  readonly timerOf: (id: DeploymentId, checked: Checked) => Timer | undefined;
-  readonly setTimers: (timers: readonly Timer[]) => void;
+interface PassDeps {
+  readonly steps: DeploymentSteps;
+  readonly leaving: Departures;
+  readonly maxGroup: number;
+  readonly timerOf: (one: Looked, end: StepEnd) => Timer | undefined;
   readonly log: Pick<Logger, "info" | "warn">;
-  /** Unix ms. */
-  readonly unixMs: () => number;
-}): (facts: Facts) => Promise<number> {
-  /** Deployments that timed out at the database in the last pass. */
-  let unanswered: ReadonlySet<DeploymentId> = new Set();
+}
 
-  /** Process those last: when many wait for one lock, all others are done before the pass ends at them. */
-  async function inOrder(): Promise<readonly Active[]> {
-    const all = await deps.active();
-    const isLast = (one: Active) => Number(unanswered.has(one.deployment.id));
-    return unanswered.size > 0 ? all.toSorted((a, b) => isLast(a) - isLast(b)) : all;
+interface Looked extends Look {
+  readonly id: DeploymentId;
+  readonly claimedUntilMs: number;
+}
+
+/** One pass over all deployments. */
+class Pass {
+  readonly timers: Timer[] = [];
+  /** Deployments that timed out at the database. */
+  readonly unanswered = new Set<DeploymentId>();
+  moved = 0;
+  #silentInARow = 0;
+  readonly #deps: PassDeps;
+
+  constructor(deps: PassDeps) {
+    this.#deps = deps;
   }
 
   /**
-   * Returns when to retry a failed step. A lock timeout waits for the next poll: each retry takes as long as a statement
-   * may.
+   * `last`: those that timed out before. When many wait for one lock, all others are done before the pass ends at them.
+   * Throws the database's error when it is unavailable.
    */
-  function retryOf({ deployment: { id } }: Active, { error, isSilent }: Failed): Timer | undefined {
-    const level = error instanceof RacesLost ? "info" : "warn";
-    deps.log[level]({ err: error, deployment: id }, "deployment step failed; will retry");
-    return isSilent ? undefined : { id, kind: "retry", atMs: deps.unixMs() + retryMs };
+  async over(all: readonly Active[], last: ReadonlySet<DeploymentId>): Promise<void> {
+    const { steps, leaving, maxGroup } = this.#deps;
+    const open: Looked[] = [];
+    const alone: Looked[] = [];
+    for (const { deployment, instances, claimedUntilMs } of all) {
+      const one = { ...steps.look({ deployment, instances }, leaving), id: deployment.id, claimedUntilMs };
+      if (one.isIdle) this.#end(one, "unchanged");
+      else (last.has(one.id) ? alone : open).push(one);
+    }
+    for (let at = 0; at < open.length; at += maxGroup) await this.#take(open.slice(at, at + maxGroup));
+    for (const one of alone) await this.#take([one]);
   }
 
-  /** Returns the number of changed deployments. Throws the database's error when it is unavailable. */
-  return async (facts) => {
-    const timers: Timer[] = [];
-    const silent = new Set<DeploymentId>();
-    let moved = 0;
-    let silentInARow = 0;
-    const all = await inOrder();
+  async #take(group: readonly Looked[]): Promise<void> {
+    const { steps, leaving, log } = this.#deps;
     try {
-      for (const one of all) {
-        const checked = await deps.step(one, facts).catch((error: unknown) => new Failed(error));
-        const isFailed = checked instanceof Failed;
-        if (isFailed && checked.isSilent) {
-          silent.add(one.deployment.id);
-          silentInARow += 1;
-          // One timeout may be a lock; two in a row mean that the database is unavailable.
-          if (silentInARow > 1) throw checked.error;
-        } else if (isFailed || !checked.isIdle) silentInARow = 0;
-        if (!isFailed && checked.isMoved) moved += 1;
-        const timer = isFailed ? retryOf(one, checked) : deps.timerOf(one.deployment.id, checked);
-        if (timer) timers.push(timer);
+      const ends = await steps.take(
+        group.map(({ id }) => id),
+        leaving,
+      );
+      this.#silentInARow = 0;
+      for (const one of group) {
+        const end = ends.get(one.id) ?? "held";
+        if (end === "lost") log.info({ deployment: one.id }, "deployment step lost every race; will retry");
+        this.#end(one, end);
       }
-    } finally {
-      unanswered = silent;
-      deps.setTimers(timers);
+    } catch (error) {
+      const isSilent = error instanceof DatabaseUnavailable;
+      this.#silentInARow = isSilent ? this.#silentInARow + 1 : 0;
+      const [{ id }] = group as [Looked];
+      if (isSilent && group.length === 1) this.unanswered.add(id);
+      // One timeout may be a lock; two in a row mean that the database is unavailable.
+      if (this.#silentInARow > 1) throw error;
+      // Only the one that failed must wait: the others take their steps.
+      if (group.length > 1) for (const one of group) await this.#take([one]);
+      else {
+        log.warn({ err: error, deployment: id }, "deployment step failed; will retry");
+        // A lock timeout waits for the next poll: each retry takes as long as a statement may.
+        if (!isSilent) this.#end(group[0] as Looked, "lost");
+      }
     }
-    return moved;
-  };
-}
+  }
 
-class Failed {
-  readonly error: unknown;
-  /** The database did not respond. */
-  readonly isSilent: boolean;
-  constructor(error: unknown) {
-    this.error = error;
-    this.isSilent = error instanceof DatabaseUnavailable;
+  #end(one: Looked, end: StepEnd): void {
+    if (end === "moved") this.moved += 1;
+    const timer = this.#deps.timerOf(one, end);
+    if (timer) this.timers.push(timer);
   }
 }

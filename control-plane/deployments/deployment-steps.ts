@@ -1,12 +1,12 @@
-// One step of one deployment: decide, claim the row, decide again, choose hosts, write. Several replicas run it concurrently:
-// the claim serialises work on a deployment, revisions of hosts prevent two placements on one GPU.
+// One step of each deployment of a group: decide, claim the rows, decide again, choose hosts, write. Several replicas run it
+// concurrently: the claim serialises work on a deployment, revisions of hosts prevent two placements on one GPU.
+import { setTimeout } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
 import type { HostState } from "../fleet/host.ts";
-import type { HostChooser } from "./choose-hosts.ts";
+import type { Choice, HostChooser } from "./choose-hosts.ts";
 import { type Departures, decide, isNews, isSame, type Loads, noLoads } from "./decide.ts";
-import type { Deployment } from "./deployment.ts";
-import type { Active, Claimed, DeploymentStore, Verdict } from "./store.ts";
+import type { Claimed, Decision, DeploymentStore, Verdict } from "./store.ts";
 import { type HostTimes, nextDueMs } from "./timers.ts";
 
 export interface Transition {
@@ -28,21 +28,24 @@ export interface StepDeps {
   readonly untilLostMs?: HostTimes["untilLostMs"];
 }
 
-/** Result of one step. */
-export interface Checked {
-  readonly isMoved: boolean;
-  /** No query was needed. */
+export interface Look {
   readonly isIdle: boolean;
   /** Unix ms at which the next step is due; undefined: none is known. */
   readonly dueAtMs: number | undefined;
 }
 
-/** Lost a race; a retry may succeed. */
-export class RacesLost extends Error {}
+/** `held`: another controller works on it. `lost`: it lost every race, and a retry may succeed. */
+export type StepEnd = "moved" | "unchanged" | "held" | "lost";
 
 const claimTtlMs = 30_000;
-/** A lost race is retried at once, up to this often. */
+/** Tries of a step that loses races. */
 const maxTries = 4;
+/** Pause before the second try; longer before each further one. */
+const againMs = 10;
+
+interface Decided extends Decision {
+  readonly isInPlace: boolean;
+}
 
 export class DeploymentSteps {
   readonly #deps: StepDeps;
@@ -53,8 +56,8 @@ export class DeploymentSteps {
     this.#unixMs = unixMs;
   }
 
-  /** Throws RacesLost, or the database's error. */
-  async take({ deployment, instances, claimedUntilMs }: Active, leaving: Departures): Promise<Checked> {
+  /** Returns whether it has a step to take, without a query: most deployments have none and cost no claim. */
+  look({ deployment, instances }: Omit<Claimed, "lockToken">, leaving: Departures): Look {
     const nowMs = this.#unixMs();
     const { placed, outcome, plan } = decide(deployment, instances, this.#facts(leaving));
     const untilDueMs = (host: HostId) => {
@@ -62,91 +65,101 @@ export class DeploymentSteps {
       return dueAtMs === undefined ? undefined : dueAtMs - nowMs;
     };
     const times = { untilLostMs: this.#deps.untilLostMs ?? never, untilDueMs };
-    const dueMs = nextDueMs(deployment, placed, times, nowMs);
     const isQuiet = plan.place === 0 && plan.tombstone.length === 0 && plan.revise.length === 0;
-    // Most deployments have nothing to do and cost no claim.
-    const isIdle = isQuiet && deployment.pendingReasons.length === 0 && isSame(deployment, outcome);
-    const moved = !isIdle && (await this.#work(deployment.id, leaving));
-    // The holder may have died: its work is done when the claim expires.
-    const heldUntilMs = moved === "held" && claimedUntilMs > nowMs ? [claimedUntilMs] : [];
-    const atMs = Math.min(...heldUntilMs, dueMs ?? Number.POSITIVE_INFINITY);
-    return { isMoved: moved === true, isIdle, dueAtMs: Number.isFinite(atMs) ? atMs : undefined };
+    return {
+      isIdle: isQuiet && deployment.pendingReasons.length === 0 && isSame(deployment, outcome),
+      dueAtMs: nextDueMs(deployment, placed, times, nowMs),
+    };
+  }
+
+  /**
+   * Takes one step of each, in this order. At most `maxGroup`. `lost`: it lost every race; a retry may succeed. Throws when
+   * the database is unavailable, and when the step of any of them is impossible: then none was taken.
+   */
+  async take(ids: readonly DeploymentId[], leaving: Departures): Promise<ReadonlyMap<DeploymentId, StepEnd>> {
+    const ends = new Map<DeploymentId, StepEnd>();
+    let open = ids;
+    for (let attempt = 1; attempt <= maxTries && open.length > 0; attempt++) {
+      if (attempt > 1) await setTimeout(againMs * (attempt - 1));
+      const claimed = await this.#deps.store.claim(open, this.#deps.owner, claimTtlMs);
+      for (const id of open) ends.set(id, "held");
+      for (const [id, end] of await this.#settle(claimed, leaving)) ends.set(id, end);
+      open = open.filter((id) => ends.get(id) === "lost");
+    }
+    return ends;
   }
 
   #facts(leaving: Departures, loads?: Loads) {
     return { hostState: this.#deps.hostState, leaving, nowMs: this.#unixMs(), ...(loads ? { loads } : {}) };
   }
 
-  async #work(id: DeploymentId, leaving: Departures): Promise<boolean | "held"> {
-    for (let attempt = 1; attempt <= maxTries; attempt++) {
-      const claimed = await this.#deps.store.claim(id, this.#deps.owner, claimTtlMs);
-      if (!claimed) return "held";
-      const isWritten = await this.#settle(claimed, leaving);
-      if (isWritten !== "lost-race") return isWritten;
-    }
-    throw new RacesLost("lost every race against other controllers");
-  }
-
-  /** Read only when one of several serving instances must stop. */
-  async #loadsFor({ deployment, instances }: Claimed, leaving: Departures): Promise<Loads> {
-    const { loads } = this.#deps;
-    const serving = instances.filter(({ phase, isTombstoned }) => phase === "ready" && !isTombstoned);
-    const { plan } = decide(deployment, instances, this.#facts(leaving));
-    const isChoice = serving.length > 1 && (plan.tombstone.length > 0 || plan.inPlace !== undefined);
-    if (!loads || !isChoice) return noLoads;
-    return loads([...new Set(serving.map(({ hostId }) => hostId))]);
-  }
-
-  async #settle(claimed: Claimed, leaving: Departures): Promise<boolean | "lost-race"> {
+  async #settle(claimed: readonly Claimed[], leaving: Departures): Promise<ReadonlyMap<DeploymentId, StepEnd>> {
     const { store, hosts } = this.#deps;
-    const { deployment } = claimed;
+    if (claimed.length === 0) return new Map();
     try {
-      const { verdict, isInPlace } = await this.#verdictOn(claimed, leaving);
-      if (!isNews(deployment, verdict)) {
-        await store.release(claimed);
-        return false;
-      }
-      if (!(await store.commit(claimed, verdict))) {
-        for (const { hostId } of verdict.placements) hosts.changed(hostId);
-        await store.release(claimed);
-        return "lost-race";
-      }
-      hosts.placed(deployment, verdict.placements);
-      this.#report(deployment, verdict, isInPlace);
-      return true;
+      const decided = await this.#decideOn(claimed, leaving);
+      const news = decided.filter(({ claimed: { deployment }, verdict }) => isNews(deployment, verdict));
+      const written = news.length > 0 ? await store.commit(news) : new Set<DeploymentId>();
+      const isWritten = (one: Decided) => written.has(one.claimed.deployment.id);
+      const done = news.filter(isWritten);
+      const lost = news.filter((one) => !isWritten(one));
+      hosts.placed(done.map(({ claimed: { deployment }, verdict }) => ({ deployment, ...verdict })));
+      for (const { hostId } of lost.flatMap(({ verdict }) => verdict.placements)) hosts.changed(hostId);
+      for (const one of done) this.#report(one);
+      await store.release(decided.filter((one) => !isWritten(one)).map((one) => one.claimed));
+      const endOf = (one: Decided): StepEnd => (isWritten(one) ? "moved" : lost.includes(one) ? "lost" : "unchanged");
+      return new Map(decided.map((one) => [one.claimed.deployment.id, endOf(one)]));
     } catch (error) {
       await store.release(claimed).catch(() => {});
       throw error;
     }
   }
 
-  async #verdictOn(claimed: Claimed, leaving: Departures): Promise<{ verdict: Verdict; isInPlace: boolean }> {
-    const { hosts } = this.#deps;
-    const { deployment, instances } = claimed;
-    const loads = await this.#loadsFor(claimed, leaving);
-    const { outcome, plan, replacements } = decide(deployment, instances, this.#facts(leaving, loads));
-    const chosen =
-      plan.place > 0
-        ? await hosts.choose(deployment, instances, plan.place)
-        : { placements: [], reasons: [], reserve: undefined, sharing: undefined };
-    // No capacity for a second instance: replace the old one in place, with a gap in service. If its GPUs could not hold
-    // the new one either, it keeps serving.
-    const changeable = instances.find(({ id }) => id === plan.inPlace);
-    const isInPlace = chosen.placements.length === 0 && changeable !== undefined && hosts.holds(deployment, changeable);
-    const verdict: Verdict = {
-      ...outcome,
-      pendingReasons: isInPlace ? [] : chosen.reasons,
-      placements: chosen.placements,
-      reserve: chosen.placements.length > 0 ? chosen.reserve : undefined,
-      sharing: chosen.sharing,
-      tombstones: plan.tombstone,
-      revised: isInPlace ? [changeable.id] : plan.revise,
-      replacements,
-    };
-    return { verdict, isInPlace };
+  /** Read only when one of several serving instances must stop. */
+  async #loadsFor(claimed: readonly Claimed[], leaving: Departures): Promise<Loads> {
+    const { loads } = this.#deps;
+    if (!loads) return noLoads;
+    const hosts = claimed.flatMap(({ deployment, instances }) => {
+      const serving = instances.filter(({ phase, isTombstoned }) => phase === "ready" && !isTombstoned);
+      if (serving.length < 2) return [];
+      const { plan } = decide(deployment, instances, this.#facts(leaving));
+      const isChoice = plan.tombstone.length > 0 || plan.inPlace !== undefined;
+      return isChoice ? serving.map(({ hostId }) => hostId) : [];
+    });
+    return hosts.length > 0 ? loads([...new Set(hosts)]) : noLoads;
   }
 
-  #report(deployment: Deployment, verdict: Verdict, isInPlace: boolean): void {
+  async #decideOn(claimed: readonly Claimed[], leaving: Departures): Promise<readonly Decided[]> {
+    const { hosts } = this.#deps;
+    const facts = this.#facts(leaving, await this.#loadsFor(claimed, leaving));
+    const decisions = claimed.map((one) => ({ one, ...decide(one.deployment, one.instances, facts) }));
+    const requests = decisions.filter(({ plan }) => plan.place > 0);
+    const found =
+      requests.length > 0 ? await hosts.choose(requests.map(({ one, plan }) => ({ ...one, count: plan.place }))) : [];
+    const choices = new Map(requests.map(({ one }, n) => [one, found[n] as Choice]));
+    return decisions.map(({ one, outcome, plan, replacements }) => {
+      const { deployment, instances } = one;
+      const chosen = choices.get(one) ?? { placements: [], reasons: [], reserve: undefined, sharing: undefined };
+      // No capacity for a second instance: replace the old one in place, with a gap in service. If its GPUs could not hold
+      // the new one either, it keeps serving.
+      const changeable = instances.find(({ id }) => id === plan.inPlace);
+      const isInPlace =
+        chosen.placements.length === 0 && changeable !== undefined && hosts.holds(deployment, changeable);
+      const verdict: Verdict = {
+        ...outcome,
+        pendingReasons: isInPlace ? [] : chosen.reasons,
+        placements: chosen.placements,
+        reserve: chosen.placements.length > 0 ? chosen.reserve : undefined,
+        sharing: chosen.sharing,
+        tombstones: plan.tombstone,
+        revised: isInPlace ? [changeable.id] : plan.revise,
+        replacements,
+      };
+      return { claimed: one, verdict, isInPlace };
+    });
+  }
+
+  #report({ claimed: { deployment }, verdict, isInPlace }: Decided): void {
     const { log, onTransition } = this.#deps;
     const { status, failReason, updateError, placements, tombstones, revised } = verdict;
     const hosts = placements.map((placement) => placement.hostId);

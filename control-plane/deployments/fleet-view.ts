@@ -57,8 +57,8 @@ export class FleetView {
     }
   }
 
-  /** The placements were committed: the next choice includes them. */
-  placed(account: AccountId, placements: readonly NewInstance[]): void {
+  /** One commit wrote these placements: the next choice includes them. */
+  placed(placements: readonly (NewInstance & { readonly account: AccountId })[]): void {
     for (const [id, own] of Map.groupBy(placements, (one) => one.hostId)) {
       let host = this.index.get(id);
       // A concurrent claim: the guard failed, or the record shows it.
@@ -72,7 +72,7 @@ export class FleetView {
         host = withPlaced(
           host as HostView,
           { host: id, revision, gpus, gpuShare, gpuMemoryBytes, grantBytes },
-          account,
+          one.account,
         );
       }
       const now = host as HostView;

@@ -120,13 +120,14 @@ export interface GpuSharing {
 export interface ReserveStore {
   /** Only minimums above 0, of accounts that may deploy. */
   reserve(gpu: GpuType): Promise<GpuReserve>;
-  sharing(account: AccountId, gpu: GpuType): Promise<GpuSharing>;
+  /** In the order of `keys`. */
+  sharing(keys: readonly Pick<GpuSharing, "account" | "gpu">[]): Promise<readonly GpuSharing[]>;
 }
 
 export interface Verdict extends Outcome {
   /** Set when the claimed GPUs are subject to another account's minimum. */
   readonly reserve?: Pick<GpuReserve, "gpu" | "revision"> | undefined;
-  /** Set when the claimed GPU may be shared; the commit fails if another one became shared concurrently. */
+  /** Set when its GPU may be shared. If it would be the first on its GPU, the commit fails when another GPU became shared. */
   readonly sharing?: GpuSharing | undefined;
   readonly pendingReasons: readonly PendingReason[];
   readonly placements: readonly NewInstance[];
@@ -136,6 +137,15 @@ export interface Verdict extends Outcome {
   /** Set when failed instances are replaced: the count including this replacement. */
   readonly replacements: number | undefined;
 }
+
+/** A claimed deployment, and what to write for it. */
+export interface Decision {
+  readonly claimed: Claimed;
+  readonly verdict: Verdict;
+}
+
+/** Maximum deployments of one claim and one commit: their hosts are locked for about 100 ms. */
+export const maxGroup = 200;
 
 /** A host's report of one instance. */
 export interface Observation {
@@ -348,11 +358,14 @@ export interface DeploymentStore {
   /** Undefined when there is no such deployment. */
   coldStart(id: DeploymentId, account: AccountId): Promise<ColdStart | undefined>;
 
-  /** Undefined when another controller holds it. */
-  claim(id: DeploymentId, owner: string, ttlMs: number): Promise<Claimed | undefined>;
-  /** Returns false when the claim, the deployment or a host changed; nothing was written. */
-  commit(claimed: Claimed, verdict: Verdict): Promise<boolean>;
-  release(claimed: Claimed): Promise<void>;
+  /** In the order of `ids`, without those that another controller holds. At most `maxGroup`. */
+  claim(ids: readonly DeploymentId[], owner: string, ttlMs: number): Promise<readonly Claimed[]>;
+  /**
+   * Writes verdicts in one transaction, all chosen on one view of the fleet. Returns the written ones; of one whose claim,
+   * deployment or host changed, nothing was written. At most `maxGroup`.
+   */
+  commit(decisions: readonly Decision[]): Promise<ReadonlySet<DeploymentId>>;
+  release(claimed: readonly Claimed[]): Promise<void>;
 
   /**
    * `isFenced`: a newer session exists and nothing was written. `present`: all instances there; unknown ones are returned

@@ -14,13 +14,17 @@ const pollMs = 1_000;
 const pageSize = 1_000;
 
 /**
- * Notifies every replica, including this one, that `subject` changed, when the writer's transaction commits. Call it last:
+ * Notifies every replica, including this one, that the subjects changed, when the writer's transaction commits. Call it last:
  * announcements are serialised until the commit, so that sequence order is commit order and a reader past N never misses an
  * N-1 that commits later.
  */
-export async function announce(trx: Trx, topic: string, subject: string): Promise<void> {
+export async function announce(trx: Trx, topic: string, ...subjects: readonly string[]): Promise<void> {
+  if (subjects.length === 0) return;
   await sql`select pg_advisory_xact_lock(${sql.lit(commitOrderLock)})`.execute(trx);
-  await trx.insertInto("change").values({ topic, subject }).execute();
+  await trx
+    .insertInto("change")
+    .values(subjects.map((subject) => ({ topic, subject })))
+    .execute();
   await sql`select pg_notify(${sql.lit(channel)}, '')`.execute(trx);
 }
 

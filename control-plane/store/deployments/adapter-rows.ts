@@ -124,6 +124,6 @@ export async function announceAdapters(
   hosts: readonly HostId[],
 ): Promise<void> {
   for (const host of hosts) await bumpHost(trx, host);
-  for (const id of deployIds) await announce(trx, "deployment", id);
-  for (const host of hosts) await announce(trx, "host", host);
+  await announce(trx, "deployment", ...deployIds);
+  await announce(trx, "host", ...hosts);
 }

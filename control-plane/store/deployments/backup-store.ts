@@ -327,7 +327,7 @@ async function retireBackups(db: Db, types: ReadonlyMap<string, AgentType>): Pro
   return inTransaction(db, async (trx) => {
     const hosts = new Set<HostId>();
     const count = (await removeBackups(trx, hosts)) + (await removeVolumes(trx, hosts));
-    for (const host of [...hosts].sort()) await announce(trx, "host", host);
+    await announce(trx, "host", ...[...hosts].sort());
     return count;
   });
 }

@@ -132,12 +132,12 @@ async function regenerate(trx: Trx, id: DeploymentId, generation: number): Promi
     .where("deployId", "=", id)
     .where("tombstonedAt", "is", null)
     .execute();
-  for (const host of hosts) await announce(trx, "host", host);
+  await announce(trx, "host", ...hosts);
 }
 
 /** Sends changed settings to the gates of running instances, without restarting engines. */
 export async function announceSettings(trx: Trx, id: DeploymentId): Promise<void> {
-  for (const host of await bumpHostsOf(trx, id)) await announce(trx, "host", host);
+  await announce(trx, "host", ...(await bumpHostsOf(trx, id)));
 }
 
 /** Sets whether accounts may reuse each other's evaluated prompts. */
@@ -181,12 +181,12 @@ export const bumpHost = (trx: Trx, hostId: HostId): Promise<boolean> =>
     .where("hostId", "=", hostId)
     .$call(affectsRow);
 
-export async function claimDeployment(
+export async function claimDeployments(
   db: Db,
-  id: DeploymentId,
+  ids: readonly DeploymentId[],
   owner: string,
   ttlMs: number,
-): Promise<Claimed | undefined> {
+): Promise<readonly Claimed[]> {
   const claimed = await db
     .updateTable("deployment")
     .set((eb) => ({
@@ -194,28 +194,36 @@ export async function claimDeployment(
       lockToken: eb("lockToken", "+", 1n),
       lockExpiresAt: sql<Date>`now() + ${interval(ttlMs)}`,
     }))
-    .where("deployId", "=", (eb) =>
+    .where("deployId", "in", (eb) =>
       eb
         .selectFrom("deployment as free")
         .select("free.deployId")
-        .where("free.deployId", "=", id)
+        .where(sql<boolean>`free.deploy_id = any(${ids}::text[])`)
         .where((free) => free.or([free("lockExpiresAt", "is", null), free("lockExpiresAt", "<", now)]))
-        .forUpdate()
+        .orderBy("free.deployId")
+        .forNoKeyUpdate()
         .skipLocked(),
     )
-    .returning("lockToken")
-    .executeTakeFirst();
-  if (!claimed) return undefined;
-  const row = await selectDeployments(db).where("d.deployId", "=", id).executeTakeFirstOrThrow();
-  const instances = await selectInstances(db).where("deployId", "=", id).execute();
-  return { deployment: asDeployment(row), instances, lockToken: claimed.lockToken };
+    .returning(["deployId", "lockToken"])
+    .execute();
+  if (claimed.length === 0) return [];
+  const tokens = new Map(claimed.map((row) => [row.deployId, row.lockToken]));
+  const own = sql<boolean>`deploy_id = any(${[...tokens.keys()]}::text[])`;
+  const rows = new Map((await selectDeployments(db).where(own).execute()).map((row) => [row.deployId, row]));
+  const instances = Map.groupBy(await selectInstances(db).where(own).execute(), (one) => one.deployId);
+  return ids.flatMap((id) => {
+    const [row, lockToken] = [rows.get(id), tokens.get(id)];
+    if (!row || lockToken === undefined) return [];
+    return [{ deployment: asDeployment(row), instances: instances.get(id) ?? [], lockToken }];
+  });
 }
 
-export async function releaseClaim(db: Db, claimed: Claimed): Promise<void> {
+export async function releaseClaims(db: Db, claimed: readonly Claimed[]): Promise<void> {
+  if (claimed.length === 0) return;
+  const [ids, tokens] = [claimed.map((one) => one.deployment.id), claimed.map((one) => String(one.lockToken))];
   await db
     .updateTable("deployment")
     .set({ lockOwner: null, lockExpiresAt: null })
-    .where("deployId", "=", claimed.deployment.id)
-    .where("lockToken", "=", claimed.lockToken)
+    .where(sql<boolean>`(deploy_id, lock_token) in (select * from unnest(${ids}::text[], ${tokens}::bigint[]))`)
     .execute();
 }

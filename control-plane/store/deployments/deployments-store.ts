@@ -24,12 +24,12 @@ import { adaptersOf, observeAdapters } from "./adapter-rows.ts";
 import { agentRows } from "./agent-rows.ts";
 import {
   changeDeployment,
-  claimDeployment,
+  claimDeployments,
   isAdapterName,
-  releaseClaim,
+  releaseClaims,
   sharePrefixCache,
 } from "./deployment-changes.ts";
-import { commitVerdict } from "./deployment-commit.ts";
+import { commitVerdicts } from "./deployment-commit.ts";
 import { asDeployment, isListed, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { columnsOf, insertSpec, memoryColumnsOf, readSpecs } from "./deployment-specs.ts";
 
@@ -106,9 +106,9 @@ export function createDeploymentStore(db: Db): DeploymentStore {
     coldStart: (id, account) => coldStart(db, id, account),
     wake: (id, account) => wakeDeployment(db, id, account),
     noteUse: (ids) => noteUse(db, ids),
-    claim: (id, owner, ttlMs) => claimDeployment(db, id, owner, ttlMs),
-    release: (claimed) => releaseClaim(db, claimed),
-    commit: (claimed, verdict) => commitVerdict(db, claimed, verdict),
+    claim: (ids, owner, ttlMs) => claimDeployments(db, ids, owner, ttlMs),
+    release: (claimed) => releaseClaims(db, claimed),
+    commit: (decisions) => commitVerdicts(db, decisions),
     change: (id, account, ifRevision, change, check) => changeDeployment(db, id, account, ifRevision, change, check),
     observe: (...report) => writeObservations(db, ...report),
     sharePrefixCache: (change) => sharePrefixCache(db, change),
@@ -237,7 +237,7 @@ async function writeObservations(
     const isForgotten = await forget(trx, host, removed, changed);
     const strangers = present.filter((one) => !known.has(one.instanceId));
     const isNews = await writeUnknown(trx, host, strangers, removed, current.unknownInstances);
-    for (const deployId of [...changed].sort()) await announce(trx, "deployment", deployId);
+    await announce(trx, "deployment", ...[...changed].sort());
     if (isForgotten || isNews) await announce(trx, "host", host);
     return { isFenced: false, unknown: strangers.map((one) => one.instanceId) };
   });

@@ -21,14 +21,18 @@ export function createReserveStore(db: Db): ReserveStore {
       return { gpu, minimums: of, revision: row?.revision ?? 0n };
     },
 
-    async sharing(account, gpu) {
-      const row = await db
+    async sharing(keys) {
+      if (keys.length === 0) return [];
+      const [accounts, gpus] = [keys.map((key) => key.account), keys.map((key) => key.gpu)];
+      const rows = await db
         .selectFrom("gpuSharing")
-        .select("revision")
-        .where("accountId", "=", account)
-        .where("gpu", "=", gpu)
-        .executeTakeFirst();
-      return { account, gpu, revision: row?.revision ?? 0n };
+        .selectAll()
+        .where(sql<boolean>`(account_id, gpu) in (select * from unnest(${accounts}::text[], ${gpus}::text[]))`)
+        .execute();
+      return keys.map(({ account, gpu }) => {
+        const row = rows.find((one) => one.accountId === account && one.gpu === gpu);
+        return { account, gpu, revision: row?.revision ?? 0n };
+      });
     },
   });
 }

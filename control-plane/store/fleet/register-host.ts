@@ -110,7 +110,7 @@ export async function adoptHost(trx: Trx, host: HostId, act: Act, grantOf: Grant
     before: { node_epoch: `${row.nodeEpoch}`, obeyed_epoch: `${row.behindEpoch}` },
     after: { instances: adopted.instances, left: adopted.left },
   });
-  for (const deployId of adopted.deployIds) await announce(trx, "deployment", deployId);
+  await announce(trx, "deployment", ...adopted.deployIds);
   await announce(trx, "host", host);
   return adopted;
 }

@@ -1,6 +1,6 @@
 // Why a deployment waits, in a fleet so large that it is not read again for every choice.
 import { expect, it } from "vitest";
-import { createHostChooser } from "../../../../control-plane/deployments/choose-hosts.ts";
+import { type Choice, createHostChooser } from "../../../../control-plane/deployments/choose-hosts.ts";
 import { deployment } from "../../../fakes/deployment-ports.ts";
 import { gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
 
@@ -21,17 +21,20 @@ const newChooser = () =>
     hostState: () => "live",
     reserves: {
       reserve: async (type) => ({ gpu: type, minimums: new Map(), revision: 0n }),
-      sharing: async (account, type) => ({ account, gpu: type, revision: 0n }),
+      sharing: async (keys) => keys.map((key) => ({ ...key, revision: 0n })),
     },
     monotonicMs: () => 0,
     resyncMs: 5_000,
   });
+const reasonsOf = ([only]: readonly Choice[]) => only?.reasons ?? [];
 const alone = deployment({ numGpus: 1, memoryBytes: 10 * gib });
 
 it("gives the reasons for the current request, even if the fleet and the memory needed are the same", async () => {
   const chooser = newChooser();
   const why = async (isMemoryBound: boolean) =>
-    (await chooser.choose({ ...alone, isMemoryBound }, [], 1)).reasons.map((reason) => reason.why);
+    reasonsOf(await chooser.choose([{ deployment: { ...alone, isMemoryBound }, instances: [], count: 1 }])).map(
+      ({ why }) => why,
+    );
   const taken = "0 of 1 H100-80GB GPUs are free";
   expect(await why(false)).toEqual([`${taken}; 1 needed`]);
   expect(await why(true)).toEqual([`${taken}, and no capacity beside your other models; 1 needed`]);
@@ -40,7 +43,11 @@ it("gives the reasons for the current request, even if the fleet and the memory 
 
 it("gives the reason for the one permitted host if it exists, and for no other host", async () => {
   const reasons = async (host: string) =>
-    (await newChooser().choose({ ...alone, weights: { ...alone.weights, host } }, [], 1)).reasons;
+    reasonsOf(
+      await newChooser().choose([
+        { deployment: { ...alone, weights: { ...alone.weights, host } }, instances: [], count: 1 },
+      ]),
+    );
   expect(await reasons("host-7")).toEqual([{ host: "host-7", why: "0 of 1 H100-80GB GPUs are free; 1 needed" }]);
   expect(await reasons("gone")).toEqual([{ host: "101 hosts", why: "not the required host (gone)" }]);
 });

@@ -31,21 +31,28 @@ function world(
   /** By a controller that may have died. */
   const held = new Set<string>();
   const done: string[] = [];
+  /** Deployments of each claim. */
+  const groups: (readonly DeploymentId[])[] = [];
   const clock = { nowMs };
   const timers: Timer[] = [];
   const store: Pick<DeploymentStore, "active" | "claim" | "commit" | "release"> = {
     active: async (ids) => [...rows.values()].filter((row) => !ids || ids.includes(row.deployment.id)),
-    async claim(id) {
-      const error = broken.get(id);
-      if (error) throw error;
-      if (held.has(id)) return undefined;
-      const row = rows.get(id);
-      return row && { ...row, lockToken: 1n };
+    async claim(ids) {
+      groups.push(ids);
+      for (const id of ids) {
+        const error = broken.get(id);
+        if (error) throw error;
+      }
+      return ids.flatMap((id) => {
+        const row = held.has(id) ? undefined : rows.get(id);
+        return row ? [{ ...row, lockToken: 1n }] : [];
+      });
     },
-    async commit({ deployment: { id } }) {
+    async commit(decisions) {
       clock.nowMs += over.commitMs ?? 0;
-      if (!raced.has(id)) done.push(id);
-      return !raced.has(id);
+      const won = decisions.map(({ claimed }) => claimed.deployment.id).filter((id) => !raced.has(id));
+      done.push(...won);
+      return new Set(won);
     },
     release: async () => {},
   };
@@ -53,7 +60,8 @@ function world(
     store,
     hosts: {
       holds: () => true,
-      choose: async () => ({ placements: [], reasons: [], reserve: undefined, sharing: undefined }),
+      choose: async (requests) =>
+        requests.map(() => ({ placements: [], reasons: [], reserve: undefined, sharing: undefined })),
       placed() {},
       changed() {},
     },
@@ -64,7 +72,7 @@ function world(
     timers: { add: (more) => void timers.push(...more) },
     unixMs: () => clock.nowMs,
   });
-  return { controller, broken, raced, held, rows, done, timers };
+  return { controller, broken, raced, held, rows, done, timers, groups };
 }
 
 const away = () => new DatabaseUnavailable("unreachable");
@@ -121,6 +129,18 @@ describe("a check by the controller", () => {
     raced.clear();
     await controller.check(idOf("a"));
     expect(done).toEqual(["b", "a"]);
+  });
+
+  it("takes the steps of up to 200 deployments together, and those that lost a race again", async () => {
+    const names = Array.from({ length: 450 }, (_, n) => `d${n}`);
+    const { controller, raced, done, groups } = world(names);
+    expect(await controller.pass()).toBe(450);
+    expect(groups.map((ids) => ids.length)).toEqual([200, 200, 50]);
+    expect(done).toEqual(names);
+    groups.splice(0);
+    raced.add("d7");
+    expect(await controller.pass()).toBe(449);
+    expect(groups.map((ids) => ids.length)).toEqual([200, 1, 1, 1, 200, 50]);
   });
 
   it("of a deleted deployment finds nothing to do", async () => {
