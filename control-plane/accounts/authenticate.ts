@@ -149,8 +149,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     // Only inference waits.
     if (row.role === "read") throw roleNotAllowed(row.role, ["inference", "admin"]);
     if (caller.via === "key") return callerOf(row);
-    const { models, expiresAtMs, spending } = caller;
-    return tokenCallerOf(row, { models, expiresAtMs, budget: spending.token });
+    const { models, expiresAtMs, spending, role } = caller;
+    return tokenCallerOf(row, { models, expiresAtMs, budget: spending.token, isForRealtime: role === "realtime" });
   }
 
   return {
@@ -224,6 +224,7 @@ function credentialLookups(
         models: claims.models && new Set(claims.models),
         expiresAtMs: claims.expiresAtS * 1000,
         budget: { budget: budgetOf(token), limit: claims.limit },
+        isForRealtime: claims.isForRealtime,
       });
       return { caller, mayComeFrom: addressTest(key.row.allowedIps), wasUsed: false };
     },
@@ -273,14 +274,17 @@ export function callerOf(row: KeyRow): Caller {
 /** Returns the caller of a token with these restrictions: at most what the key that signed it may do now. */
 function tokenCallerOf(
   row: KeyRow,
-  token: Pick<Caller, "models" | "expiresAtMs"> & { readonly budget: Caller["spending"]["token"] },
+  token: Pick<Caller, "models" | "expiresAtMs"> & {
+    readonly budget: Caller["spending"]["token"];
+    readonly isForRealtime: boolean;
+  },
 ): Caller {
   const key = callerOf(row);
   return Object.freeze({
     ...key,
     // Tokens do not inherit an account's administrator rights.
     isAdmin: false,
-    role: key.role === "admin" ? "inference" : key.role,
+    role: key.role === "read" ? "read" : token.isForRealtime ? "realtime" : "inference",
     via: "jwt",
     // A page holds the token: it must not name other end users.
     trustsUserHeaders: false,

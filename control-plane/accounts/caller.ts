@@ -1,6 +1,9 @@
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
 import type { KeyRole } from "./key-rules.ts";
 
+/** `realtime`: of an ephemeral key, which only opens realtime sessions. */
+export type CallerRole = KeyRole | "realtime";
+
 /** A verified caller. Frozen and shared between requests of one credential. */
 export interface Caller {
   readonly account: AccountId;
@@ -11,7 +14,7 @@ export interface Caller {
   /** The operator, with a credential of the role `admin`. */
   readonly isAdmin: boolean;
   /** Role of its key; `admin` for a browser session. */
-  readonly role: KeyRole;
+  readonly role: CallerRole;
   /** Null, or a value of the contract's enum. */
   readonly suspendReason: string | null;
   readonly via: "key" | "jwt" | "session";

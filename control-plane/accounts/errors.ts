@@ -9,7 +9,7 @@ import {
   ServiceError,
   unauthenticated,
 } from "../service-error.ts";
-import type { KeyRole } from "./key-rules.ts";
+import type { CallerRole } from "./caller.ts";
 
 export class InvalidApiKey extends ServiceError {
   constructor(cause?: unknown) {
@@ -34,7 +34,7 @@ export const scopeNotAllowed = () =>
   );
 
 /** A key, or a token that it signed, used beyond its role. */
-export const roleNotAllowed = (role: KeyRole, needed: readonly KeyRole[]) =>
+export const roleNotAllowed = (role: CallerRole, needed: readonly CallerRole[]) =>
   forbidden(
     "role_not_allowed",
     `This key has the role \`${role}\`; this request needs a key with the role ${needed.map((one) => `\`${one}\``).join(" or ")}.`,

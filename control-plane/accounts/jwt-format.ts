@@ -35,6 +35,8 @@ export interface Claims {
   readonly models: readonly string[] | null;
   /** Null: no limit of its own. */
   readonly limit: NanoUsd | null;
+  /** The claim `scope` is `realtime`: only for realtime sessions. */
+  readonly isForRealtime: boolean;
 }
 
 /** Undefined for a token that no key of ours can have signed. */
@@ -81,7 +83,9 @@ function readClaims(text: string | undefined, account: AccountId): Claims | unde
     return undefined;
   const models = readModels(claims["models"], claims["model"]);
   const limit = readLimit(claims["spending_limit"]);
-  return models === undefined || limit === undefined ? undefined : { expiresAtS, models, limit };
+  return models === undefined || limit === undefined
+    ? undefined
+    : { expiresAtS, models, limit, isForRealtime: claims["scope"] === "realtime" };
 }
 
 /** Returns true while the token has not expired at `unixMs`. */

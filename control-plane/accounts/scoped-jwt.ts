@@ -5,10 +5,11 @@ import { fromUsd, type NanoUsd } from "../../proto/money.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { Act } from "../act.ts";
+import { countAttempts } from "./attempts.ts";
 import { type AccountSecrets, openApiKey, unwrapDek } from "./envelope.ts";
 import { budgetOf, jwtPrefix, longestLifeS, maxJwtBytes, readJwt, signJwt, verifyJwt } from "./jwt-format.ts";
 import { isExpired } from "./key-rules.ts";
-import type { AccountStore, SigningKeyRow, TokenStore } from "./store.ts";
+import type { AccountStore, AttemptStore, SigningKeyRow, TokenStore } from "./store.ts";
 import { badExpiry, scopedJwtNotFound, signingKeyUnknown, tooManyModels } from "./token-errors.ts";
 
 export interface ScopedJwtParams {
@@ -19,6 +20,8 @@ export interface ScopedJwtParams {
   readonly expiresAtS: number | undefined;
   readonly expiresDeltaS: number | undefined;
   readonly limitUsd: number | undefined;
+  /** Only for realtime sessions; as in the claim `scope`. */
+  readonly scope?: "realtime";
 }
 
 export interface ScopedJwtState {
@@ -33,24 +36,29 @@ export interface ScopedJwtState {
   readonly spent: NanoUsd;
 }
 
+/** Tokens of one account: each is a row until it expires. Programs that need more sign them themselves. */
+export const mintLimit = { max: 10_000, windowMs: 900_000 };
+
 export function createScopedJwts(deps: {
-  readonly store: TokenStore & Pick<AccountStore, "findSigningKey">;
+  readonly store: TokenStore & AttemptStore & Pick<AccountStore, "findSigningKey">;
   readonly secrets: AccountSecrets;
   readonly unixMs?: () => number;
 }) {
   const { store } = deps;
   const unixMs = deps.unixMs ?? steadyTime.nowMs;
+  const mints = countAttempts("scoped-jwt", mintLimit, { store, unixMs });
 
   const secretOf = ({ key, account, wrappedDek, ciphertext }: SigningKeyRow): string =>
     openApiKey(unwrapDek(deps.secrets, wrappedDek, account.account), ciphertext, account.account, key);
 
   return {
-    /** Throws signingKeyUnknown, badExpiry, tooManyModels. */
+    /** Throws signingKeyUnknown, badExpiry, tooManyModels, TooManyAttempts. */
     async mint(account: AccountId, request: ScopedJwtParams, act: Act): Promise<string> {
       const expiresAtS = expiryOf(request, unixSeconds(unixMs()));
       const row = await store.findSigningKey(account, request.apiKeyName);
       if (!row || isExpired(row, unixMs())) throw signingKeyUnknown(request.apiKeyName);
       const { models, limitUsd } = request;
+      await mints.take(account);
       const token = await signJwt(
         { account, keyName: request.apiKeyName, secret: secretOf(row) },
         {
@@ -58,6 +66,7 @@ export function createScopedJwts(deps: {
           ...(models ? { models } : {}),
           ...(models?.length === 1 ? { model: models[0] } : {}),
           ...(limitUsd === undefined ? {} : { spending_limit: limitUsd }),
+          ...(request.scope && { scope: request.scope }),
           // Two tokens of the same request have a budget each.
           jti: randomId(16),
         },

@@ -113,7 +113,7 @@ export function createTokens(deps: {
   readonly secrets: AccountSecrets;
 }) {
   const { accountStore, dataKeys, secrets } = deps;
-  const store = { ...accountStore, ...createTokenStore(deps.db) };
+  const store = { ...accountStore, ...createTokenStore(deps.db), ...createAttemptStore(deps.db) };
   return {
     tokens: createApiTokens({ store, dataKeys, secrets }),
     scopedJwts: createScopedJwts({ store, secrets }),

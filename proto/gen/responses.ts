@@ -942,7 +942,7 @@ export interface Responses {
   };
   "POST /v1/realtime/client_secrets": {
     /**
-     * ek_...: allows inference with the session's model, billed to the caller's key
+     * ek_...: opens realtime sessions with the session's model, billed to the caller's key
      */
     value: string;
     /**

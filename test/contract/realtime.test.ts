@@ -286,7 +286,7 @@ describe("the upgrade to a session", () => {
 
   it("takes an ephemeral key, whose model is the session's", async () => {
     const models = new Set(["org/model"]);
-    tasks.edge.authenticator.callers.set("jwt:eyJh.eyJz.ZWs", { ...ada, via: "jwt", role: "inference", models });
+    tasks.edge.authenticator.callers.set("jwt:eyJh.eyJz.ZWs", { ...ada, via: "jwt", role: "realtime", models });
     const key = "ek_eyJh.eyJz.ZWs";
     for (const options of [
       { headers: {}, protocols: ["realtime", `openai-insecure-api-key.${key}`] },

@@ -44,6 +44,13 @@ async function anotherKey({ key }: Values): Promise<Values> {
   return { secondId: made.token_id, second: made.token };
 }
 
+/** A page's key, as it would be presented outside a session. */
+async function ephemeral({ key }: Values): Promise<Values> {
+  const session = { type: "transcription", audio: { input: { transcription: { model: "org/model" } } } };
+  const { value } = await succeed({ call: secret, key: key as string, body: { session } });
+  return { ephemeral: value.slice("ek_".length) };
+}
+
 /** A key of the operator, whose rights end with its role. */
 async function keyOfRole(role: string): Promise<Values> {
   const name = `k-${role}-${Date.now()}`;
@@ -252,6 +259,12 @@ const rows: readonly StatusRow[] = [
     },
   },
   { call: secret, body: {}, status: 400, holds: { error: { code: "model_required" } } },
+  ...["POST /v1/chat/completions", "POST /v1/audio/transcriptions", "GET /v1/models", "GET /v1/me"].map(
+    (call): StatusRow => ({
+      ...{ call: call as StatusRow["call"], status: 403, given: ephemeral, key: "jwt:{ephemeral}" },
+      ...(call.startsWith("POST") && { body: { model: "org/model", messages: [{ role: "user", content: "hi" }] } }),
+    }),
+  ),
   { call: secret, body: { expires_after: { anchor: "created_at", seconds: 9 } }, status: 422 },
   { call: secret, body: { session: { type: "realtime" } }, status: 422 },
   { call: secret, body: {}, status: 401, key: null },

@@ -33,12 +33,12 @@ export function addClientSecretRoutes(endpoints: Endpoints, { tokens, scopedJwts
     body: ClientSecretRequest,
     answer: Type.Object({
       value: Type.String({
-        description: "ek_...: allows inference with the session's model, billed to the caller's key",
+        description: "ek_...: opens realtime sessions with the session's model, billed to the caller's key",
       }),
       expires_at: Type.Integer({ description: "Unix seconds" }),
       session: Type.Object({}, { additionalProperties: true, description: "The page sends it in `session.update`" }),
     }),
-    refusals: [400, 404],
+    refusals: [400, 404, 429],
     async handler({ caller, body, reply }) {
       const { expires_after: after, session } = body as ClientSecretRequest;
       if (caller.key === "") throw needsKey();
@@ -52,7 +52,8 @@ export function addClientSecretRoutes(endpoints: Endpoints, { tokens, scopedJwts
         expiresAtS,
         expiresDeltaS: undefined,
         limitUsd: undefined,
-      };
+        scope: "realtime",
+      } as const;
       const minted = await scopedJwts.mint(caller.account, request, actOf(caller, reply));
       return {
         value: ephemeralPrefix + minted.slice(jwtPrefix.length),

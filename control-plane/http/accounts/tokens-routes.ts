@@ -191,7 +191,7 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: Account
     needsRecentSignIn: true,
     body: NewScopedJwt,
     answer: Type.Object({ token: Type.String({ description: "jwt:<header>.<payload>.<signature>" }) }),
-    refusals: [404, 409],
+    refusals: [404, 409, 429],
     handler: async ({ caller, body, reply }) => ({
       token: await scopedJwts.mint(
         caller.account,

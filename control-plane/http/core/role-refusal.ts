@@ -1,13 +1,13 @@
 // Permissions of API keys by role.
-import type { Caller } from "../../accounts/caller.ts";
+import type { Caller, CallerRole } from "../../accounts/caller.ts";
 import { notAdmin, roleNotAllowed } from "../../accounts/errors.ts";
-import type { KeyRole } from "../../accounts/key-rules.ts";
 
-export type NeededRight = "listModels" | "infer" | "read" | "change" | "operate";
+export type NeededRight = "listModels" | "infer" | "realtime" | "read" | "change" | "operate";
 
-const rolesWith: Readonly<Record<NeededRight, readonly KeyRole[]>> = {
+const rolesWith: Readonly<Record<NeededRight, readonly CallerRole[]>> = {
   listModels: ["inference", "read", "admin"],
   infer: ["inference", "admin"],
+  realtime: ["inference", "realtime", "admin"],
   read: ["read", "admin"],
   change: ["admin"],
   operate: ["admin"],

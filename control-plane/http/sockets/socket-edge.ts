@@ -168,11 +168,11 @@ export class SocketEdge {
     throw forbidden("origin_not_allowed", "Pages of this origin may not connect. Add it to STOKER_CORS_ORIGINS.");
   }
 
-  /** Throws the errors of `authenticate`, or that the caller may not use inference. */
-  async #enter({ address, connection }: Arrival, headers: IncomingHttpHeaders): Promise<[Caller, number]> {
+  /** Throws the errors of `authenticate`, or that the caller lacks the right. */
+  async #enter({ route, address, connection }: Arrival, headers: IncomingHttpHeaders): Promise<[Caller, number]> {
     const since = this.#deps.spine.standing?.now() ?? 0;
     const caller = await authenticate(this.#deps, headers, address, connection);
-    const refused = roleRefusal("infer", caller);
+    const refused = roleRefusal(route.right, caller);
     if (refused) throw refused;
     return [caller, since];
   }

@@ -31,6 +31,7 @@ export interface SocketRoute {
   readonly dialect: Dialect;
   /** Matches the path of a URL; named groups are parameters. */
   readonly matches: RegExp;
+  readonly right: "infer" | "realtime";
   /** Prefix of the subprotocol that carries a key; undefined: none does. */
   readonly keyProtocol?: string;
   /** Reads the key in the first message of a client that sent none with its request; undefined: none may. */

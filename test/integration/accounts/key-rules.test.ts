@@ -7,6 +7,7 @@ import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
 import { type KeyRules, noRules } from "../../../control-plane/accounts/key-rules.ts";
 import { createScopedJwts } from "../../../control-plane/accounts/scoped-jwt.ts";
+import { createAttemptStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -24,7 +25,7 @@ const inAnHour = () => (Math.floor(Date.now() / 1000) + 3_600) * 1000;
 async function open(rules: Partial<KeyRules>) {
   const world = await openWorld(postgres);
   const { accountStore, tokenStore, secrets } = world;
-  const store = { ...accountStore, ...tokenStore };
+  const store = { ...accountStore, ...tokenStore, ...createAttemptStore(world.db) };
   const clock = { aheadMs: 0 };
   const unixMs = () => Date.now() + clock.aheadMs;
   const tokens = createApiTokens({

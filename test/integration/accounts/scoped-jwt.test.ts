@@ -7,7 +7,9 @@ import { createAuthenticator } from "../../../control-plane/accounts/authenticat
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
 import { noRules } from "../../../control-plane/accounts/key-rules.ts";
-import { createScopedJwts } from "../../../control-plane/accounts/scoped-jwt.ts";
+import { createScopedJwts, mintLimit } from "../../../control-plane/accounts/scoped-jwt.ts";
+import { roleRefusal } from "../../../control-plane/http/core/role-refusal.ts";
+import { createAttemptStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import type { KeyId } from "../../../proto/ids.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
@@ -33,7 +35,7 @@ const request = {
 async function open() {
   const world = await openWorld(postgres);
   const { accountStore, tokenStore, secrets } = world;
-  const store = { ...accountStore, ...tokenStore };
+  const store = { ...accountStore, ...tokenStore, ...createAttemptStore(world.db) };
   const tokens = createApiTokens({ store, dataKeys: createDataKeys({ store: accountStore, secrets }), secrets });
   const scoped = createScopedJwts({ store, secrets });
   const account = await world.account(0n);
@@ -87,6 +89,25 @@ describe("a scoped token", () => {
     expect(await claimsOf(["a/b", "c/d"])).toMatchObject({ models: ["a/b", "c/d"] });
     expect(await claimsOf(["a/b", "c/d"])).not.toHaveProperty("model");
     expect(await claimsOf(undefined)).not.toHaveProperty("models");
+  });
+
+  it("for realtime sessions has a role that allows nothing else", async () => {
+    const { world, scoped, account, act } = await open();
+    const token = await scoped.mint(account, { ...request, models: ["a/b"], scope: "realtime" }, act);
+    const used = await (await replica(world))(token);
+    expect(used).toMatchObject({ role: "realtime", via: "jwt", isAdmin: false });
+    expect(roleRefusal("realtime", used)).toBeUndefined();
+    for (const right of ["listModels", "infer", "read", "change", "operate"] as const)
+      expect(roleRefusal(right, used)).toMatchObject({ code: "role_not_allowed" });
+  });
+
+  it("is refused above an account's limit until its window ends", async () => {
+    const { world, scoped, account, act } = await open();
+    await scoped.mint(account, request, act);
+    await world.pool.query("update sign_in_attempt set taken = $1", [mintLimit.max]);
+    await expect(scoped.mint(account, request, act)).rejects.toMatchObject({ code: "too_many_attempts" });
+    await world.pool.query("update sign_in_attempt set expires_at = now()");
+    await expect(scoped.mint(account, request, act)).resolves.toMatch(/^jwt:/);
   });
 
   it("lives a year by default, and no longer", async () => {

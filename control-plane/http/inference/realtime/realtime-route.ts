@@ -15,6 +15,7 @@ export function realtimeRoute(compile: (schema: TSchema) => Validate): SocketRou
     path: "/v1/realtime",
     dialect: "compat",
     matches: /^\/v1\/(?:compat\/|openai\/)?realtime\/?$/,
+    right: "realtime",
     keyProtocol: "openai-insecure-api-key.",
     errorMessage: (error) => ({ type: "error", error: compatError(refusalOf(error)) }),
     check({ query }) {

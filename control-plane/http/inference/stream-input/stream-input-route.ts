@@ -32,6 +32,7 @@ export function streamInputRoute(
     path: "/v1/text-to-speech/:voice_id/stream-input",
     dialect: "voices",
     matches: /^\/v1\/text-to-speech\/(?<voice>[^/]{1,512})\/stream-input\/?$/,
+    right: "infer",
     keyIn: keyOf,
     errorMessage: (error) => {
       const { message, code } = refusalOf(error);

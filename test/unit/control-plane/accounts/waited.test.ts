@@ -21,9 +21,12 @@ it("is refused if its key was revoked meanwhile, as are its scoped tokens, but n
   const caller = (await ring.open(key.secret)) as Caller;
   const token = (await ring.open(forge(key))) as Caller;
   expect(token.via).toBe("jwt");
+  const page = (await ring.open(forge(key, { payload: { sub: user, exp: nowS + 3600, scope: "realtime" } }))) as Caller;
+  expect(page.role).toBe("realtime");
   const since = ring.authenticator.now();
   ring.announce("account", user);
   expect(await ring.authenticator.again(token, since)).toEqual(token);
+  expect(await ring.authenticator.again(page, since)).toEqual(page);
   expect(await ring.authenticator.again(caller, since)).toEqual(caller);
   ring.revoke(key);
   await expect(ring.authenticator.again(caller, since)).rejects.toBeInstanceOf(InvalidApiKey);
