@@ -175,6 +175,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
+    /** Minimum time awake before a model is put to sleep for another one. */
+    minAwakeMs: (number("STOKER_MIN_AWAKE_SECONDS", 0, 3_600) ?? 5) * 1000,
     stopsInstances,
     // A supervisor that stops the whole machine's Stoker is not kept waiting as long as a rolling restart may take.
     drainMs: number("STOKER_DRAIN_MS", 0, 3_600_000) ?? (stopsInstances ? 8_000 : 30_000),

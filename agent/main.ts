@@ -331,6 +331,7 @@ function loopPartsOf(config: AgentConfig, { metrics, xids, inventory, rentals, d
       ...(rentals.driver ? { rentals: config.rentals } : {}),
     },
     events: metrics,
+    minAwakeMs: config.minAwakeMs,
     clock: () => performance.now(),
     random: Math.random,
     drainMs: 30_000,

@@ -108,6 +108,8 @@ export function readConfig(env: Env) {
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
     /** The same for autoscaling and sleep. */
     scalingClockScale: number("STOKER_SCALING_CLOCKS", 1, 0.001, 1),
+    /** Default of sleep_after_seconds of new deployments; 0: their instances never sleep. */
+    sleepAfterSeconds: number("STOKER_SLEEP_AFTER_SECONDS", 0, 0, 2_592_000),
     /** The same for batches. */
     batchClockScale: number("STOKER_BATCH_CLOCKS", 1, 0.001, 1),
     /** The same for slices of budgets. */

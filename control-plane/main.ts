@@ -298,6 +298,7 @@ async function createModels(core: Core) {
     adapterUrlRules: { allowsPrivate: config.adapters.allowsPrivateUrls, blocked: config.webhooks.blocked },
     adapterIdleMs: config.adapters.idleMs,
     clockScale: config.scalingClockScale,
+    sleepAfterSeconds: config.sleepAfterSeconds,
     registry,
     log,
   });

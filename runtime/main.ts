@@ -12,6 +12,7 @@ import type { Engine } from "./server/engine.ts";
 import { createRuntimeServer } from "./server/http-server.ts";
 import { RuntimeMetrics } from "./server/metrics.ts";
 import { RuntimeState, watchForOrphan } from "./server/runtime-state.ts";
+import type { Sleeper } from "./server/serve-sleep.ts";
 import { isTextEngine } from "./server/text-engine.ts";
 import { UsageLog } from "./server/usage-log.ts";
 
@@ -33,7 +34,8 @@ async function main(config: RuntimeConfig): Promise<void> {
   const state = new RuntimeState(config.instanceId, config.servedModelName);
   const metrics = new RuntimeMetrics(state);
   const secret = config.secretFile === undefined ? undefined : readBearerSecret(config.secretFile);
-  const server = createRuntimeServer({ state, metrics, log, usageLog: new UsageLog() }, secret);
+  const rest = createRest(state, () => openEngine(config, state, metrics, log), log);
+  const server = createRuntimeServer({ state, metrics, log, usageLog: new UsageLog(), ...rest }, secret);
 
   const impatient = new AbortController();
   const stop = (why: string) => {
@@ -57,6 +59,39 @@ async function main(config: RuntimeConfig): Promise<void> {
   const ms = Math.round(performance.now() - startedAt);
   for (const warning of warnings) log.warn(warning);
   log.info({ ms, provider, contextLength, tools, paths: [...(engine.tasks?.keys() ?? [])] }, "model ready");
+}
+
+/** Unloads and reloads the model in this process. A reload that fails ends the process: its agent starts another one. */
+function createRest(state: RuntimeState, open: () => Promise<Engine>, log: Logger): Pick<Sleeper, "sleep" | "wake"> {
+  /** Of the last change: a wake waits until the model is unloaded, concurrent wakes share one load. */
+  let last: Promise<void> = Promise.resolve();
+  const timed = async (work: () => Promise<void>, message: string) => {
+    const startedAt = performance.now();
+    await work();
+    log.info({ ms: Math.round(performance.now() - startedAt) }, message);
+  };
+  return {
+    async sleep() {
+      const engine = state.sleep();
+      if (!engine) return state.phase.status === "asleep";
+      last = timed(() => engine.close(), "model unloaded");
+      await last;
+      return true;
+    },
+    wake() {
+      if (!state.wake()) return last;
+      const unloaded = last;
+      last = timed(async () => {
+        await unloaded;
+        state.ready(await open());
+      }, "model loaded again");
+      last.catch((error: unknown) => {
+        log.error({ err: error }, "could not load the model again");
+        process.exit(1);
+      });
+      return last;
+    },
+  };
 }
 
 /** GGUF goes to llama.cpp, everything else to onnxruntime; read here, so that the server answers /health before. */

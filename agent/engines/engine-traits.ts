@@ -1,6 +1,12 @@
 // Paths and abilities of each engine for the agent. Paths are those of its own server; customers reach none of them.
 import { type EngineVersion, isAtLeast } from "../../proto/engine-version.ts";
 
+export interface SleepPaths {
+  readonly sleep: string;
+  readonly wake: string;
+  readonly isAsleep: string;
+}
+
 export interface EngineTraits {
   /** POST {lora_name, lora_path} / {lora_name}. */
   readonly loadLora: string;
@@ -8,9 +14,14 @@ export interface EngineTraits {
   /** The highest rank its plan starts it for; 0: adapters are not taken while it runs. */
   readonly maxLoraRank: number;
   readonly metrics: string;
+  /** How it gives its memory up while it is not used; undefined: the agent stops it, and starts it from the page cache. */
+  readonly sleep?: SleepPaths;
   /** Its usage of several choices is that of the first. */
   readonly countsOneChoice?: boolean;
 }
+
+const sleepPaths = (level: "1" | "2") =>
+  ({ sleep: `/sleep?level=${level}`, wake: "/wake_up", isAsleep: "/is_sleeping" }) as const;
 
 export const engineTraits = {
   stoker: {
@@ -18,12 +29,15 @@ export const engineTraits = {
     unloadLora: "/v1/unload_lora_adapter",
     maxLoraRank: 256,
     metrics: "/metrics",
+    sleep: sleepPaths("1"),
   },
   vllm: {
     loadLora: "/v1/load_lora_adapter",
     unloadLora: "/v1/unload_lora_adapter",
     maxLoraRank: 64,
     metrics: "/metrics",
+    // Level 1 keeps the weights in the memory of the host.
+    sleep: sleepPaths("1"),
   },
   sglang: {
     loadLora: "/load_lora_adapter",
@@ -66,4 +80,10 @@ export function cacheIsolationOf(engine: string, version: EngineVersion | undefi
   // llama.cpp's server knows neither: its plan starts it without a prompt cache.
   if (engine === "external" || engine === "llamacpp") return "none";
   return takesCacheSalt(engine, version) ? "body" : "headers";
+}
+
+/** Undefined: it cannot sleep in place. vLLM does so with CUDA only. */
+export function sleepPathsOf({ engine, gpuUuids }: { readonly engine: string; readonly gpuUuids: readonly string[] }) {
+  const isOnGpus = gpuUuids.some((uuid) => /^(GPU|MIG)-/.test(uuid));
+  return engine === "vllm" && !isOnGpus ? undefined : traitsOf(engine)?.sleep;
 }

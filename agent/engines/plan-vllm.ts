@@ -13,7 +13,7 @@ import {
 } from "../../proto/vllm-parsers.ts";
 import { engineVersion } from "./allowed-image.ts";
 import { commonArgs, driverGpus, type EnginePlace, enginePlan, setsOwn } from "./container-plan.ts";
-import { engineTraits, takesCacheSalt } from "./engine-traits.ts";
+import { engineTraits, sleepPathsOf, takesCacheSalt } from "./engine-traits.ts";
 import { type HostFacts, type ModelFacts, type PlanExtras, type PlanOutcome, refused } from "./host-facts.ts";
 
 const maxLoras = 8;
@@ -55,6 +55,8 @@ export function planVllm(
       VLLM_ALLOW_RUNTIME_LORA_UPDATING: "True",
       VLLM_NO_USAGE_STATS: "1",
       DO_NOT_TRACK: "1",
+      // It serves the paths of sleep in this mode only; customers reach none of them.
+      ...(sleepsInPlace(spec) ? { VLLM_SERVER_DEV_MODE: "1" } : {}),
       ...(host.driver === "docker" ? { VLLM_CACHE_ROOT: "/tmp/vllm" } : {}),
       ...(isOnProcessors(spec) ? { VLLM_CPU_KVCACHE_SPACE: String(cacheGib(spec)) } : {}),
     },
@@ -72,12 +74,16 @@ function argvOf(spec: InstanceSpec__Output, place: EnginePlace, model: ModelFact
     ...poolingOf(spec, version),
     ...prefixCaching(spec, version),
     "--enable-prompt-tokens-details",
+    ...(sleepsInPlace(spec) ? ["--enable-sleep-mode"] : []),
     ...(spec.extraArgs.includes(noAdapters) ? [] : adapterArgs),
     ...(isAtLeast(version, 0, 16) ? ["--disable-access-log-for-endpoints", "/metrics,/health"] : []),
     ...(templatePath === undefined ? [] : ["--chat-template", templatePath]),
     ...spec.extraArgs.filter((arg) => !isPlanned(arg)).map((arg) => inWordsOf(version, arg, model?.ropeTheta)),
   ];
 }
+
+const sleepsInPlace = (spec: InstanceSpec__Output): boolean =>
+  spec.sleepAfterSeconds > 0 && sleepPathsOf(spec) !== undefined;
 
 // https://github.com/vllm-project/vllm/pull/21470
 function poolingOf({ task }: InstanceSpec__Output, version: EngineVersion | undefined): readonly string[] {

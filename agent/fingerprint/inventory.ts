@@ -198,6 +198,7 @@ export class HostInventory {
       ],
       dockerVersion: docker.dockerVersion,
       hasNvidiaRuntime: docker.hasNvidiaRuntime,
+      sleeps: true,
       nvidiaDriverVersion: isNvidia ? this.#last.driverVersion : "",
       cudaVersion: isNvidia ? this.#last.cudaVersion : "",
       warnings: this.#warnings(isNvidia, docker, rentals?.rentalsUnavailable),

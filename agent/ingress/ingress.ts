@@ -146,7 +146,7 @@ export class Ingress {
     if (!target) return this.#refuseAs(answer, "unknown_instance", "no such instance on this host");
     if (this.#isClosing || target.isDraining)
       return this.#refuseAs(answer, "draining", "the instance is shutting down", 1);
-    if (!target.spec.ready) return this.#refuseAs(answer, "not_ready", "the instance is not ready", 1);
+    if (!target.isReady) return this.#refuseAs(answer, "not_ready", "the instance is not ready", 1);
     if (!this.#options.spool.isWritable) return this.#refuseAs(answer, "spool", "this host cannot record usage", 5);
     return target;
   }
@@ -178,6 +178,11 @@ export class Ingress {
       if (seconds !== undefined) {
         this.#plane.heldBodyBytes -= body.length;
         return this.#refuseAs(answer, "stops_server", stopsServer, seconds);
+      }
+      // It was put to sleep while the body was read.
+      if (!target.isReady) {
+        this.#plane.heldBodyBytes -= body.length;
+        return this.#refuseAs(answer, "not_ready", "the instance is not ready", 1);
       }
       new Forward(this.#plane, target, { ticket, record, answer, path: at.path, contentType, body, arrivedMs }).enter();
     });
@@ -294,6 +299,7 @@ export class Ingress {
       finished: target.finished,
       turnedAway: target.turnedAway,
       promptTokens: target.promptTokens(),
+      unusedMs: target.unusedMs,
     };
   };
 
@@ -306,6 +312,10 @@ export class Ingress {
 
   /** The instance was removed from this host: `serverEnded` will not be called for it. Releases the bodies kept for that. */
   readonly forget = (id: InstanceId) => this.#gone.delete(id);
+
+  readonly rest = (id: InstanceId) => this.#targets.get(id)?.rest() ?? true;
+
+  readonly resume = (id: InstanceId) => this.#targets.get(id)?.resume();
 
   readonly markDraining = (id: InstanceId) => this.#targets.get(id)?.markDraining();
 

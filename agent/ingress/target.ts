@@ -55,6 +55,9 @@ export class Target {
   pool: Pool;
   prefix: string;
   #marked = false;
+  /** Its engine sleeps or is about to: new requests are refused as not ready. */
+  #resting = false;
+  #usedMs: number | undefined;
   #idle: (() => void)[] = [];
 
   constructor(spec: RouteTarget, limits: Limits, clock: () => number, stopping: StoppingRequests) {
@@ -88,6 +91,26 @@ export class Target {
     return this.#marked || this.spec.draining;
   }
 
+  get isReady(): boolean {
+    return this.spec.ready && !this.#resting;
+  }
+
+  /** Time since the last request began or ended; undefined: there was none. */
+  get unusedMs(): number | undefined {
+    return this.#usedMs === undefined ? undefined : this.#clock() - this.#usedMs;
+  }
+
+  /** False, and no change, while a request runs or waits. */
+  rest(): boolean {
+    if (this.running.size > 0 || this.waiting > 0) return false;
+    this.#resting = true;
+    return true;
+  }
+
+  resume(): void {
+    this.#resting = false;
+  }
+
   update(spec: RouteTarget): void {
     const before = this.spec;
     this.spec = spec;
@@ -97,6 +120,7 @@ export class Target {
       this.pool = connect(spec.origin);
       this.prefix = prefixOf(spec.origin);
       this.#marked = false;
+      this.#resting = false;
     }
     if (spec.maxBatchSize !== before.maxBatchSize) this.gate.resize(spec.maxBatchSize);
     if (spec.ready && (!before.ready || spec.origin !== before.origin)) this.#warm();
@@ -110,6 +134,7 @@ export class Target {
 
   started(request: Cuttable): void {
     request.running = this.running.add(request);
+    this.#usedMs = this.#clock();
   }
 
   ended(request: Cuttable, outputTokens: number): void {
@@ -117,6 +142,7 @@ export class Target {
     this.running.delete(request.running);
     request.running = undefined;
     this.finished += 1;
+    this.#usedMs = this.#clock();
     if (outputTokens > 0) this.typicalOutput += (outputTokens - this.typicalOutput) * 0.1;
     if (this.running.size > 0) return;
     for (const idle of this.#idle.splice(0)) idle();

@@ -8,6 +8,7 @@ import type { Facts, View } from "./facts.ts";
 import type { Exited } from "./failure.ts";
 import { gpuHolder } from "./gpu-claims.ts";
 import { troubleOf } from "./health.ts";
+import { isAwaited, maySleep, planRest, type Rest } from "./rest.ts";
 
 type Alive = Exclude<Observed, { state: "exited" }>;
 type Running = Extract<Observed, { state: "running" }>;
@@ -39,6 +40,15 @@ export type Step =
       readonly why: "tombstone" | "superseded" | "failed";
     }
   | { readonly kind: "remove"; readonly id: InstanceId; readonly why: "tombstone" | "superseded" }
+  /** Gives its memory up; a request wakes it. */
+  | {
+      readonly kind: "sleep";
+      readonly id: InstanceId;
+      readonly seen: Running;
+      readonly spec: InstanceSpec__Output;
+      readonly why: "idle" | "room";
+    }
+  | { readonly kind: "wake"; readonly id: InstanceId; readonly seen: Running; readonly spec: InstanceSpec__Output }
   /** Ends the running step: its result is no longer needed. */
   | { readonly kind: "cancel"; readonly id: InstanceId };
 
@@ -47,17 +57,48 @@ export function diff(view: View): readonly Step[] {
   const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
   const ids = new Set([...specs.keys(), ...tombstones, ...view.observed.keys()]);
   const begun = new Set<InstanceId>();
+  const rest = restOf(view);
   return [...ids].sort().flatMap((id) => {
     const facts = view.facts.get(id);
     if (!facts || view.unsettled.has(id)) return [];
     const seen = view.observed.get(id);
     const spec = specs.get(id);
     if (tombstones.has(id)) return retire(id, seen, facts);
-    const wanted = spec && (view.isHeld ? hold(id, facts) : converge(id, spec, seen, facts, view.nowMs));
-    const next = wanted?.kind === "start" ? onFreeGpus(wanted, view, begun) : wanted;
+    const wanted = spec && (view.isHeld ? hold(id, facts) : converge(id, spec, seen, facts, view));
+    const allowed = wanted?.kind === "start" && rest.lacking.has(id) ? undefined : wanted;
+    const next =
+      allowed?.kind === "start" ? onFreeGpus(allowed, view, begun) : (allowed ?? restStep(id, spec, seen, rest));
     const probe = seen?.state === "running" && isProbeDue(facts, view.nowMs);
     return [...(next ? [next] : []), ...(probe ? [{ kind: "probe", id, seen, spec } as const] : [])];
   });
+}
+
+const noRest: Rest = { sleep: new Map(), wake: new Set(), lacking: new Set() };
+
+/** Sleeps and wakes that are due, and starts and wakes that wait for memory. */
+export function restOf(view: View): Rest {
+  const specs = new Map((view.desired?.instances ?? []).map((spec) => [spec.instanceId as InstanceId, spec]));
+  const isUsed = [...specs.values()].some(maySleep) || [...view.facts.values()].some(({ life }) => life?.isAsleep);
+  if (!isUsed || view.isHeld) return noRest;
+  const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
+  const starting = [...specs].flatMap(([id, spec]) => {
+    const facts = view.facts.get(id);
+    if (!facts || tombstones.has(id) || view.unsettled.has(id)) return [];
+    return converge(id, spec, view.observed.get(id), facts, view)?.kind === "start" ? [spec] : [];
+  });
+  return planRest(view, specs, tombstones, starting);
+}
+
+function restStep(
+  id: InstanceId,
+  spec: InstanceSpec__Output | undefined,
+  seen: Observed | undefined,
+  rest: Rest,
+): Step | undefined {
+  if (!spec || seen?.state !== "running") return undefined;
+  const why = rest.sleep.get(id);
+  if (why) return { kind: "sleep", id, seen, spec, why };
+  return rest.wake.has(id) ? { kind: "wake", id, seen, spec } : undefined;
 }
 
 /** Returns one container per instance: the running one, otherwise the newest generation. */
@@ -100,7 +141,7 @@ function converge(
   spec: InstanceSpec__Output,
   seen: Observed | undefined,
   facts: Facts,
-  nowMs: number,
+  { nowMs, controlTimeMs }: Pick<View, "nowMs" | "controlTimeMs">,
 ): Step | undefined {
   const generation = Number(spec.generation);
   if (facts.busy)
@@ -116,6 +157,7 @@ function converge(
   if (needsFetch(spec) && facts.weights.kind !== "here") return { kind: "fetch", id, spec };
   if (seen && seen.state !== "exited") return { kind: "stop", id, seen, why: "superseded" };
   if (seen && !isCurrent) return { kind: "remove", id, why: "superseded" };
+  if (facts.isStoppedAsleep && maySleep(spec) && !isAwaited(spec, facts, controlTimeMs)) return undefined;
   return { kind: "start", id, spec };
 }
 

@@ -31,6 +31,12 @@ export interface Life {
   readonly nextProbeMs: number;
   readonly trouble: string;
   readonly isFrozen: boolean;
+  /** Its memory is given up; the process or container waits for a wake. */
+  readonly isAsleep: boolean;
+  /** Since when it serves. */
+  readonly readySinceMs: number;
+  /** Wakes of this process: each has a fresh engine, without adapters. */
+  readonly wakes: number;
   readonly pulse: Pulse;
 }
 
@@ -51,6 +57,12 @@ export interface Facts {
   readonly failure: Failure | undefined;
   readonly lastCrash: Failure | undefined;
   readonly waitingFor: string | undefined;
+  /** Since when a start or a wake waits until others sleep; undefined: it does not. */
+  readonly lacksRoomSinceMs: number | undefined;
+  /** Unix ms of control-plane time of the last sleep: an earlier request does not wake it. */
+  readonly sleptAtMs: number;
+  /** Stopped to save memory, by an agent whose engine cannot sleep in place: started again on demand. */
+  readonly isStoppedAsleep: boolean;
   readonly life: Life | undefined;
   readonly wasStartedHere: boolean;
   /** Ids of the faults that its GPUs had at its start: they are not the cause of its end. */
@@ -74,6 +86,9 @@ export function freshFacts(generation: number, nowMs: number): Facts {
     failure: undefined,
     lastCrash: undefined,
     waitingFor: undefined,
+    lacksRoomSinceMs: undefined,
+    sleptAtMs: 0,
+    isStoppedAsleep: false,
     life: undefined,
     wasStartedHere: false,
     oldGpuFaults: [],
@@ -84,8 +99,8 @@ export function freshFacts(generation: number, nowMs: number): Facts {
 
 export function forGeneration(facts: Facts, generation: number, nowMs: number): Facts {
   if (generation <= facts.generation) return facts;
-  const { life, busy, isProbing, restarts } = facts;
-  return { ...freshFacts(generation, nowMs), life, busy, isProbing, restarts };
+  const { life, busy, isProbing, restarts, sleptAtMs } = facts;
+  return { ...freshFacts(generation, nowMs), life, busy, isProbing, restarts, sleptAtMs };
 }
 
 export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
@@ -101,6 +116,9 @@ export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
     nextProbeMs: nowMs,
     trouble: "",
     isFrozen: false,
+    isAsleep: false,
+    readySinceMs: nowMs,
+    wakes: 0,
     pulse: newPulse(nowMs),
   };
   return { ...facts, life };
@@ -140,6 +158,13 @@ export function createFactsBook() {
   };
 }
 
+export interface Use {
+  readonly inFlight: number;
+  readonly waiting: number;
+  /** Time since the last request began or ended; infinite: there was none. */
+  readonly unusedMs?: number | undefined;
+}
+
 export interface View {
   /** Undefined on a host that has not received a desired state. */
   readonly desired: Pick<DesiredState__Output, "generation" | "instances" | "tombstones"> | undefined;
@@ -149,5 +174,10 @@ export interface View {
   /** Instances whose step ended during the observation, which may be older than it: the next pass decides. */
   readonly unsettled: ReadonlySet<InstanceId>;
   readonly isHeld: boolean;
+  /** Use of the instances that may sleep. */
+  readonly uses: ReadonlyMap<InstanceId, Use>;
+  /** Unix ms. */
+  readonly controlTimeMs: number;
+  readonly minAwakeMs: number;
   readonly nowMs: number;
 }

@@ -4,6 +4,7 @@
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { View } from "./facts.ts";
+import { maySleep } from "./rest.ts";
 
 interface GpuHolder {
   readonly id: InstanceId;
@@ -65,8 +66,12 @@ function claimOf(view: Seen, id: InstanceId): number {
   return view.observed.has(id) ? 1 : 0;
 }
 
-/** The control plane shares a GPU only among instances of one account, and then sends each its share. */
+/**
+ * The control plane shares a GPU only among instances of one account, and then sends each its share; or in turn among instances
+ * that sleep, whose turns rest.ts decides.
+ */
 function mayShare(spec: InstanceSpec__Output, other: InstanceSpec__Output | undefined, isLeaving: boolean): boolean {
+  if (maySleep(spec) && maySleep(other)) return true;
   if (!hasPart(spec)) return false;
   return other ? hasPart(other) : isLeaving;
 }

@@ -13,6 +13,8 @@ interface ProbeTarget extends EngineAddress {
   readonly instanceId: string;
   readonly servedModelName: string | undefined;
   readonly isExternal: boolean;
+  /** Path that reports whether it sleeps; undefined: it never does. */
+  readonly sleepPath?: string | undefined;
   /** Known of a server that is ready; undefined: the probe asks. */
   readonly formats?: readonly FormatSkill[] | undefined;
 }
@@ -29,6 +31,8 @@ export type Health =
   /** `progress` changes while the start goes on. */
   | { readonly kind: "loading"; readonly progress: string }
   | { readonly kind: "draining" }
+  /** Its model is unloaded until it is woken. */
+  | { readonly kind: "asleep" }
   /** `isFrozen`: it replies, but generates no tokens. */
   | { readonly kind: "bad"; readonly why: string; readonly isFrozen?: boolean };
 
@@ -66,6 +70,8 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
       return {
         ...life,
         isReady: true,
+        isAsleep: false,
+        readySinceMs: life.isReady ? life.readySinceMs : nowMs,
         contextLength: health.contextLength,
         formats: health.formats,
         failures: 0,
@@ -77,12 +83,16 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
       const isProgress = health.progress !== life.progress;
       const progressAtMs = isProgress ? nowMs : life.progressAtMs;
       const next = { progress: health.progress, progressAtMs, nextProbeMs: nowMs + whileStartingMs };
-      return { ...life, ...next, isReady: false, failures: 0, trouble: "still loading" };
+      return { ...life, ...next, isReady: false, isAsleep: false, failures: 0, trouble: "still loading" };
+    }
+    case "asleep": {
+      const next = { progressAtMs: nowMs, nextProbeMs: nowMs + whileReadyMs };
+      return { ...life, ...next, isReady: false, isAsleep: true, isFrozen: false, failures: 0, trouble: "" };
     }
     case "draining":
       return { ...life, isReady: false, trouble: "it is shutting down", nextProbeMs: nowMs + whileStartingMs };
     case "bad": {
-      const failures = life.isReady || life.failures > 0 ? life.failures + 1 : 0;
+      const failures = life.isReady || life.isAsleep || life.failures > 0 ? life.failures + 1 : 0;
       const isFrozen = health.isFrozen === true;
       const pauseMs = isFrozen ? whileFrozenMs : failures > 0 ? whileReadyMs : whileStartingMs;
       return {
@@ -105,7 +115,7 @@ export function troubleOf(
 ): "health" | "start_timeout" | undefined {
   const isExternal = kind === "external";
   if (isDead(life.failures)) return isExternal ? undefined : "health";
-  const isStarting = !life.isReady && life.failures === 0;
+  const isStarting = !life.isReady && !life.isAsleep && life.failures === 0;
   const budgetMs = isExternal ? externalBudgetMs : kind === "rental" ? rentalBudgetMs : startBudgetMs;
   return isStarting && nowMs - life.progressAtMs > budgetMs ? "start_timeout" : undefined;
 }
@@ -121,9 +131,15 @@ async function askHealth(target: ProbeTarget, signal: AbortSignal): Promise<Heal
   if (facts["status"] === "loading") return { kind: "loading", progress: JSON.stringify(facts["progress"] ?? "") };
   if (facts["status"] === "draining") return { kind: "draining" };
   if (status !== 200) return { kind: "bad", why: `/health answered ${status}` };
+  if (target.sleepPath !== undefined && (await isAsleep(target, target.sleepPath, signal))) return { kind: "asleep" };
   const contextLength = Number(facts["context_length"]);
   const found = await askModels(target, Number.isSafeInteger(contextLength) ? contextLength : 0, signal);
   return found.kind === "ready" ? { ...found, ...workIn(facts) } : found;
+}
+
+async function isAsleep(target: ProbeTarget, path: string, signal: AbortSignal): Promise<boolean> {
+  const { status, body } = await get(target, target.origin + path, signal);
+  return status === 200 && asObject(body)["is_sleeping"] === true;
 }
 
 async function askModels(target: ProbeTarget, contextLength: number, signal: AbortSignal): Promise<Health> {

@@ -5,25 +5,28 @@ import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/Desir
 import type { InstanceId } from "../../proto/ids.ts";
 import { pause } from "../../proto/pause.ts";
 import { WakeablePause } from "../../proto/repeat.ts";
-import { diff, newestOf, type Step } from "./diff.ts";
+import { diff, newestOf, restOf, type Step } from "./diff.ts";
 import { type DrainLeft, drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
-import { createFactsBook, type View } from "./facts.ts";
+import { createFactsBook, type Use, type View } from "./facts.ts";
 import type { GpuMeter } from "./ports.ts";
 import { reportOf, servingOf, targetsOf } from "./report.ts";
+import { maySleep } from "./rest.ts";
 import type { StepDeps } from "./step-deps.ts";
 import { Executors, execute } from "./steps.ts";
 
 export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainLeft"> {
   /** Time that running requests have before an instance is stopped, unless the control plane sends another. */
   readonly drainMs: number;
-  readonly controlTimeMs: () => number;
+  /** Minimum time awake before an instance is put to sleep, in ms. */
+  readonly minAwakeMs: number;
   readonly onNews: () => void;
   /** Undefined on a host without billing, whose desired state is a file. */
   readonly meter: GpuMeter | undefined;
 }
 
 const resyncMs = 5_000;
+const lackingMs = 250;
 const listLimitMs = 20_000;
 const retryMs = 1_000;
 const progressEveryMs = 1_000;
@@ -125,6 +128,11 @@ export class Reconciler {
     } else this.#log[step.kind === "probe" ? "debug" : "info"](facts, "step done");
   }
 
+  readonly #useOf = ({ instanceId }: { readonly instanceId: string }): readonly [InstanceId, Use] => [
+    instanceId as InstanceId,
+    this.#deps.dataPath.stats(instanceId as InstanceId),
+  ];
+
   #look(observed: ReadonlyMap<InstanceId, Observed>, wereBusy: readonly InstanceId[]) {
     const nowMs = this.#clock();
     const forgotten = this.#book.update(
@@ -140,8 +148,15 @@ export class Reconciler {
       facts: this.#book.all,
       unsettled,
       isHeld: this.#isHeld,
+      uses: new Map((this.#desired?.instances ?? []).filter(maySleep).map(this.#useOf)),
+      controlTimeMs: this.#deps.controlTimeMs(),
+      minAwakeMs: this.#deps.minAwakeMs,
       nowMs,
     };
+    const { lacking } = restOf(view);
+    for (const [id, { lacksRoomSinceMs }] of this.#book.all)
+      if (lacking.has(id) !== (lacksRoomSinceMs !== undefined))
+        this.#book.change(id, (facts) => ({ ...facts, lacksRoomSinceMs: lacking.has(id) ? nowMs : undefined }));
     return { view, forgotten };
   }
 
@@ -176,7 +191,9 @@ export class Reconciler {
       notBeforeMs,
     ]);
     const later = due.filter((atMs) => atMs > view.nowMs).map((atMs) => atMs - view.nowMs);
-    return Math.min(resyncMs, ...later);
+    // No event reports that a request ended.
+    const isLacking = [...view.facts.values()].some(({ lacksRoomSinceMs }) => lacksRoomSinceMs !== undefined);
+    return Math.min(isLacking ? lackingMs : resyncMs, ...later);
   }
 
   setDesired(next: DesiredState__Output) {

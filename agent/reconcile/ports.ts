@@ -43,12 +43,17 @@ export interface DataPathStats {
   readonly finished?: number;
   readonly turnedAway?: number;
   readonly promptTokens?: number;
+  /** Time since the last request began or ended here; undefined: there was none. */
+  readonly unusedMs?: number | undefined;
 }
 
 export interface DataPath {
   setTargets(targets: readonly RouteTarget[]): void;
   stats(id: InstanceId): DataPathStats;
   markDraining(id: InstanceId): void;
+  /** Refuses new requests as not ready until `resume`. False, and no change, while any runs or waits. */
+  rest(id: InstanceId): boolean;
+  resume(id: InstanceId): void;
   /** Its process died, or is stopped because it is stuck. Returns the deaths at which a recognised request was present; 0: none. */
   serverEnded(id: InstanceId): number;
   /** The instance was removed from this host: `serverEnded` will not be called for it. */
@@ -75,7 +80,7 @@ export type GpuFaults = (uuids: readonly string[], signal: AbortSignal) => Promi
 /** For metrics: must not throw or wait. */
 export interface ReconcileEvents {
   phase(id: InstanceId, deployId: DeploymentId, phase: InstancePhase): void;
-  took(part: "pull" | "download" | "create" | "load" | "ready", seconds: number): void;
+  took(part: "pull" | "download" | "create" | "load" | "ready" | "wake", seconds: number): void;
   downloadFailed(code: string): void;
   restarted(deployId: DeploymentId, reason: RestartReason): void;
   gone(id: InstanceId): void;

@@ -2,7 +2,7 @@
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
-import type { InstancePhase } from "../../proto/instance-phase.ts";
+import { type InstancePhase, isServing } from "../../proto/instance-phase.ts";
 import { engineVersion } from "../engines/allowed-image.ts";
 import { cacheIsolationOf, traitsOf } from "../engines/engine-traits.ts";
 import type { Observed } from "./driver.ts";
@@ -59,7 +59,7 @@ export function targetsOf(view: View, host: Parameters<typeof engineVersion>[1])
     if (seen.state !== "running" || seen.ssh || !spec || !facts || spec.engine === "container") return [];
     const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
     const ready = isReady(facts, seen);
-    const { origin, secret, api, identity } = seen;
+    const { origin, secret, api } = seen;
     const { maxBatchSize } = spec;
     const dashboard = dashboardOf(spec, origin);
     const cacheIsolation = cacheIsolationOf(spec.engine, engineVersion(spec, host));
@@ -67,7 +67,10 @@ export function targetsOf(view: View, host: Parameters<typeof engineVersion>[1])
     // Only vLLM has this skill.
     const countsPrompts = facts.life?.formats?.includes("continuous_usage") === true;
     const countsOneChoice = traitsOf(spec.engine)?.countsOneChoice === true;
-    const engine = { origin, secret, api, identity, countsPrompts, countsOneChoice };
+    // An engine that was emptied has lost its adapters.
+    const wakes = facts.life?.wakes ?? 0;
+    const life = wakes > 0 ? `${seen.identity}/${wakes}` : seen.identity;
+    const engine = { origin, secret, api, identity: life, countsPrompts, countsOneChoice };
     return [{ instanceId, deployId, ...engine, maxBatchSize, ready, draining, ...dashboard, ...caches }];
   });
 }
@@ -99,13 +102,18 @@ export function servingOf(view: View): readonly Serving[] {
 function phaseOf(spec: InstanceSpec__Output | undefined, seen: Observed | undefined, facts: Facts): InstancePhase {
   const isAlive = seen !== undefined && seen.state !== "exited";
   // An older generation that still serves represents the instance until its successor starts.
+  const isLacking = facts.lacksRoomSinceMs !== undefined;
   const isOlder = isAlive && spec !== undefined && seen.generation < Number(spec.generation);
   if (facts.failure && !isOlder) return "failed";
   if (isAlive) {
     if (isEnding(facts) || spec?.draining) return "draining";
     if (seen.state === "starting") return "creating";
-    return isReady(facts, seen) ? "ready" : "loading";
+    if (isReady(facts, seen)) return "ready";
+    if (facts.life?.isAsleep && facts.life.identity === seen.identity)
+      return facts.busy?.kind === "wake" || isLacking ? "waking" : "asleep";
+    return facts.isStoppedAsleep ? "waking" : "loading";
   }
+  if (facts.isStoppedAsleep && spec) return facts.busy?.kind === "start" || isLacking ? "waking" : "asleep";
   if (!spec) return "stopped";
   if (facts.busy?.kind === "start") return "creating";
   return facts.weights.kind === "fetching" ? "downloading" : "pending";
@@ -125,7 +133,7 @@ function oneReport(
 ): OneReport {
   const isAlive = seen !== undefined && seen.state !== "exited";
   // Also report the last reason while a start is retried.
-  const reported = facts.failure ?? (phase === "ready" ? undefined : facts.lastCrash);
+  const reported = facts.failure ?? (isServing(phase) ? undefined : facts.lastCrash);
   const { inFlight, waiting, tokensPerSecond, finished = 0, turnedAway = 0 } = stats(id);
   const { weights } = facts;
   return {
@@ -167,6 +175,8 @@ function waitOf(phase: InstancePhase, facts: Facts, isExternal: boolean): string
     return `the external server does not answer as it should (${facts.life.trouble})`;
   // It replies but generates no tokens: that is not part of a start.
   if (phase === "loading" && facts.life?.isFrozen) return facts.life.trouble;
+  if (facts.lacksRoomSinceMs !== undefined)
+    return "it waits until other models on its GPU sleep; busy ones are not interrupted";
   return phase === "creating" ? (facts.waitingFor ?? "") : "";
 }
 

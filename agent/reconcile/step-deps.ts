@@ -22,6 +22,7 @@ export interface StepDeps {
   readonly events: ReconcileEvents;
   readonly progressed: () => void;
   readonly clock: () => number;
+  readonly controlTimeMs: () => number;
   readonly random: () => number;
   readonly drainLeft: DrainLeft;
   /** Time that an engine has between SIGTERM, after the drain, and SIGKILL. */

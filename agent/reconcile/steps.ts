@@ -1,7 +1,10 @@
 // One executor per step kind: a kind without one does not compile. Each is idempotent and stores its results in the facts.
 import { chmod, mkdir, rename, utimes, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
+import { boundedText } from "../../proto/bounded-text.ts";
 import { pause } from "../../proto/pause.ts";
+import { sleepPathsOf } from "../engines/engine-traits.ts";
 import type { PlanFile } from "../engines/host-facts.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
 import { type Attempts, createAttempts } from "./attempts.ts";
@@ -14,6 +17,8 @@ import { untilFree } from "./gpu-memory.ts";
 import { afterProbe } from "./health.ts";
 import { readModelFacts } from "./model-facts.ts";
 import type { GpuFault } from "./ports.ts";
+import { newPulse } from "./progress.ts";
+import { maySleep } from "./rest.ts";
 import type { StepDeps } from "./step-deps.ts";
 import { watchProgress } from "./watch-progress.ts";
 
@@ -23,6 +28,10 @@ type StepExecutors = { readonly [Kind in Step["kind"]]: (step: Of<Kind>, signal:
 const ready = { kind: "ready", contextLength: 0 } as const;
 const startLimitMs = 120_000;
 const engineLimitMs = 60_000;
+/** vLLM copies its weights to the memory of the host. */
+const sleepLimitMs = 120_000;
+/** A large model is read from the page cache, or from the disk if that was taken. */
+const wakeLimitMs = 10 * 60_000;
 
 export class Executors implements StepExecutors {
   readonly fetch: StepExecutors["fetch"];
@@ -142,6 +151,7 @@ export class Executors implements StepExecutors {
       instanceId: step.id,
       servedModelName: spec?.servedModelName,
       isExternal,
+      sleepPath: spec && (maySleep(spec) || life?.isAsleep) ? sleepPathsOf(spec)?.isAsleep : undefined,
       // A server that comes back may be another version.
       formats: life?.isReady ? life.formats : undefined,
     };
@@ -157,7 +167,15 @@ export class Executors implements StepExecutors {
     const before = this.#book.get(step.id);
     if (before.life?.identity !== seen.identity) return;
     const next = { ...afterProbe(before.life, health, nowMs), pulse };
-    this.#book.change(step.id, (facts) => ({ ...facts, life: next, hasServed: facts.hasServed || next.isReady }));
+    this.#book.change(step.id, (facts) => ({
+      ...facts,
+      life: next,
+      hasServed: facts.hasServed || next.isReady,
+      isStoppedAsleep: facts.isStoppedAsleep && !next.isReady,
+    }));
+    if (next.isAsleep) return;
+    // A wake whose reply was lost.
+    if (next.isReady && !before.life.isReady) this.#dataPath.resume(step.id);
     if (next.isReady === before.life.isReady) return;
     const loadMs = Math.round(nowMs - next.sinceMs);
     if (!next.isReady) return this.#deps.log.warn({ instance: step.id, why: next.trouble }, "instance no longer ready");
@@ -217,12 +235,60 @@ export class Executors implements StepExecutors {
     if (step.why === "superseded") this.#events.restarted(step.seen.deployId, "operator");
   }
 
+  async sleep({ id, seen, spec, why }: Of<"sleep">, signal: AbortSignal) {
+    // A request that arrived since the decision is served first.
+    if (!this.#dataPath.rest(id)) return;
+    const paths = sleepPathsOf(spec);
+    let isAsleep = false;
+    try {
+      if (paths) await callEngine(seen, paths.sleep, bounded(signal, sleepLimitMs));
+      else await this.#end(id, seen.identity, false, signal);
+      isAsleep = true;
+    } finally {
+      // Also after a failure that leaves its state unknown: the next probe reads it.
+      if (!isAsleep) this.#dataPath.resume(id);
+    }
+    const nowMs = this.#deps.clock();
+    const sleptAtMs = this.#deps.controlTimeMs();
+    this.#deps.log.info({ instance: id, why }, "instance asleep");
+    this.#book.change(id, (facts) => ({
+      ...facts,
+      sleptAtMs,
+      isStoppedAsleep: paths === undefined,
+      life: facts.life && paths ? afterProbe(facts.life, { kind: "asleep" }, nowMs) : facts.life,
+    }));
+  }
+
+  async wake({ id, seen, spec }: Of<"wake">, signal: AbortSignal) {
+    const beganMs = this.#deps.clock();
+    const paths = sleepPathsOf(spec);
+    if (paths) await callEngine(seen, paths.wake, bounded(signal, wakeLimitMs));
+    const nowMs = this.#deps.clock();
+    this.#events.took("wake", (nowMs - beganMs) / 1000);
+    this.#deps.log.info({ instance: id, wakeMs: Math.round(nowMs - beganMs) }, "instance awake");
+    this.#book.change(id, (facts) => {
+      if (facts.life?.identity !== seen.identity) return facts;
+      const { contextLength, formats, wakes } = facts.life;
+      const life = afterProbe(facts.life, { kind: "ready", contextLength, formats }, nowMs);
+      return { ...facts, life: { ...life, wakes: wakes + 1, pulse: newPulse(nowMs) } };
+    });
+    this.#dataPath.resume(id);
+  }
+
   async remove(step: Of<"remove">, signal: AbortSignal) {
     await this.#driver.remove(step.id, bounded(signal, engineLimitMs));
   }
 
   // The loop itself ends the running step.
   async cancel() {}
+}
+
+/** Throws when it does not reply with 200. */
+async function callEngine(engine: EngineAddress, path: string, signal: AbortSignal): Promise<void> {
+  const headers = authorizationFor(engine);
+  const answer = await fetch(engine.origin + path, { method: "POST", headers, redirect: "error", signal });
+  const text = await boundedText(answer.body, 64 * 1024);
+  if (answer.status !== 200) throw new Error(`${path} answered ${answer.status}: ${text.slice(0, 500)}`);
 }
 
 const bounded = (signal: AbortSignal, limitMs: number) => AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);

@@ -25,6 +25,8 @@ export interface SettingsUpdate {
   readonly maxInstances?: number;
   /** Seconds without a request until it sleeps; null: the default. Only with min_instances 0. */
   readonly inactiveShutdown?: number | null;
+  /** Seconds without a request until an instance sleeps; 0: never. */
+  readonly sleepAfterSeconds?: number;
   /** Replaces the whole set. Instances are replaced one at a time, beside the old ones where there is capacity. */
   readonly extraArgs?: readonly string[];
   /** Likewise, independent of `extraArgs`. */
@@ -83,11 +85,14 @@ export async function updateDeployment(
         param: "settings",
       });
     const inactiveShutdown = minInstances > 0 ? null : requested;
-    if (!isOtherArgs && !isFewer && !isOtherScale && inactiveShutdown === now.inactiveShutdown) return undefined;
+    const sleepAfterSeconds = sleepAfter(now, update);
+    const isSame = inactiveShutdown === now.inactiveShutdown && sleepAfterSeconds === undefined;
+    if (!isOtherArgs && !isFewer && !isOtherScale && isSame) return undefined;
     return {
       minInstances,
       maxInstances,
       inactiveShutdown,
+      ...(sleepAfterSeconds === undefined ? {} : { sleepAfterSeconds }),
       ...(isOtherArgs ? { spec: { extraArgs, standardArgs, contextLength, ...(claim && { memory: claim }) } } : {}),
       endsAdapters: extraArgs.includes(noAdapters) && !now.extraArgs.includes(noAdapters),
       ...(isFewer ? { standardArgs } : {}),
@@ -95,6 +100,19 @@ export async function updateDeployment(
       ...(now.status === "deployed" && (isOtherArgs || isOtherScale) ? { status: "updating" as const } : {}),
     };
   });
+}
+
+/** Undefined: unchanged. */
+function sleepAfter(now: Deployment, { sleepAfterSeconds }: SettingsUpdate): number | undefined {
+  const before = now.sleepAfterSeconds ?? 0;
+  if (sleepAfterSeconds === undefined || sleepAfterSeconds === before) return undefined;
+  // Instances are placed as such that sleep, and vLLM is started for it.
+  if (sleepAfterSeconds > 0 !== before > 0)
+    throw deploymentRefused(
+      "settings: sleep_after_seconds cannot be switched on or off after creation. Create the deployment again with it.",
+      { param: "settings" },
+    );
+  return sleepAfterSeconds;
 }
 
 /** Drains and removes all instances; the deployment can be started again. */

@@ -7,7 +7,7 @@ import { defaultRevisions, isHubRepo, readWeightsAddress } from "../../proto/wei
 import type { LookAtRepo, RepoLook, WeightsFormat } from "../catalog/hub-look.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
-import type { Deployment, StandardArgs, WeightsSource } from "./deployment.ts";
+import type { Deployment, Engine, StandardArgs, WeightsSource } from "./deployment.ts";
 import { accountEnded, baseModelUnknown, deploymentNameTaken, deploymentRefused, refuseSuspended } from "./errors.ts";
 import { expectedMemory, type MemorySources } from "./expected-memory.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
@@ -36,6 +36,8 @@ export interface DeployRequest {
   readonly maxInstances: number;
   /** Seconds without a request until it sleeps. */
   readonly inactiveShutdown?: number;
+  /** Seconds without a request until an instance sleeps; 0: never; undefined: the operator's default. */
+  readonly sleepAfterSeconds?: number;
   readonly extraArgs: readonly string[];
   readonly standardArgs?: StandardArgs;
   /** Undefined: the format of the weights and the GPU decide. */
@@ -49,6 +51,8 @@ export interface DeployRequest {
 }
 
 export interface CreateDeps extends FundsDeps, MemorySources {
+  /** The operator's default of `sleepAfterSeconds`; undefined: 0. */
+  readonly sleepAfterSeconds?: number;
   readonly store: Pick<DeploymentStore, "insert">;
   readonly gpuDefaults: GpuDefaults;
   readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
@@ -101,6 +105,16 @@ const gpuCheck =
   (use: GpuUse) =>
     requireGpus(use, gpu, numGpus * maxInstances, defaults);
 
+/** Throws for an engine that cannot sleep. `byDefault`: the operator's default; it does not apply to such an engine. */
+export function sleepOf(requested: number | undefined, engine: Engine, byDefault = 0): number {
+  const canSleep = sleepingEngines.includes(engine);
+  if (requested !== undefined && requested > 0 && !canSleep)
+    throw refusedField("settings", `sleep_after_seconds requires one of the engines ${sleepingEngines.join(", ")}.`);
+  return canSleep ? (requested ?? byDefault) : 0;
+}
+
+const sleepingEngines: readonly Engine[] = ["stoker", "vllm", "llamacpp"];
+
 const refusedWith = (refusal: InsertRefusal, { modelName }: NewDeployment) =>
   refusal === "account_gone" ? accountEnded() : deploymentNameTaken(modelName);
 
@@ -130,6 +144,7 @@ async function plannedDeployment(
   checkBatchSize(maxBatchSize, engine);
   await requireFunds(deps, owner.account, { ...request, modelName });
   const token = request.hf?.token;
+  const sleepAfterSeconds = sleepOf(request.sleepAfterSeconds, engine, deps.sleepAfterSeconds);
 
   const task = request.task ?? model.task ?? "text-generation";
   const run: Omit<NewDeployment, "memoryBytes"> = {
@@ -147,6 +162,7 @@ async function plannedDeployment(
     minInstances: request.minInstances,
     maxInstances: request.maxInstances,
     inactiveShutdown: request.inactiveShutdown ?? null,
+    ...(sleepAfterSeconds > 0 ? { sleepAfterSeconds } : {}),
     weights: format === undefined ? model.weights : { ...model.weights, format },
     weightsToken: token ? await deps.sealToken(owner.account, token) : null,
     extraArgs,

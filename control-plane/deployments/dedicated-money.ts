@@ -1,7 +1,9 @@
 // Running instances are prepaid: this keeps their next minutes held, and stops in time those that cannot be paid. Billing
 // owns the money; deployments know which instances run.
+
 import type { Logger } from "pino";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import { isServing } from "../../proto/instance-phase.ts";
 import { nano, toUsd } from "../../proto/money.ts";
 import type { HostState } from "../fleet/host.ts";
 import type { Deployment } from "./deployment.ts";
@@ -94,7 +96,7 @@ export function createHoldKeeper(deps: {
       instances
         .filter(
           (one) =>
-            one.phase === "ready" &&
+            isServing(one.phase) &&
             !one.isTombstoned &&
             (one.gpuUuids.length > 0 || deployment.priceSubject !== undefined),
         )

@@ -3,6 +3,7 @@
 import { setTimeout } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
+import { isServing } from "../../proto/instance-phase.ts";
 import type { HostState } from "../fleet/host.ts";
 import type { Choice, HostChooser } from "./choose-hosts.ts";
 import { type Departures, decide, isNews, isSame, type Loads, noLoads } from "./decide.ts";
@@ -120,7 +121,7 @@ export class DeploymentSteps {
     const { loads } = this.#deps;
     if (!loads) return noLoads;
     const hosts = claimed.flatMap(({ deployment, instances }) => {
-      const serving = instances.filter(({ phase, isTombstoned }) => phase === "ready" && !isTombstoned);
+      const serving = instances.filter(({ phase, isTombstoned }) => isServing(phase) && !isTombstoned);
       if (serving.length < 2) return [];
       const { plan } = decide(deployment, instances, this.#facts(leaving));
       const isChoice = plan.tombstone.length > 0 || plan.inPlace !== undefined;

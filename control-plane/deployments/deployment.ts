@@ -104,6 +104,8 @@ export interface Deployment {
   readonly target: number;
   /** Seconds without a request until it sleeps; null: the default. Counts only with min_instances 0. */
   readonly inactiveShutdown: number | null;
+  /** Seconds without a request until an instance gives its memory up and waits for a wake; undefined or 0: never. */
+  readonly sleepAfterSeconds?: number;
   readonly weights: WeightsSource;
   readonly hasWeightsToken: boolean;
   /** Set for kind container. */

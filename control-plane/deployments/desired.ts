@@ -33,6 +33,11 @@ export interface DesiredInstance extends Resources {
   /** Empty: openai. */
   readonly externalApi: "" | MessagesApi;
   readonly sharesPrefixCache: boolean;
+  /** 0: never. */
+  readonly sleepAfterSeconds: number;
+  /** Unix ms of the last caller that waited; 0: none. */
+  readonly awaitedAtMs: number;
+  readonly owner: Deployment["account"];
   /** Set for a rented container. `firstStart` is never logged. */
   readonly rental: (ContainerParts & { readonly firstStart: string }) | undefined;
   readonly agentInstance: DesiredAgentInstance | undefined;
@@ -102,6 +107,9 @@ export async function desiredSet(
             externalUrl: deployment.externalUrl ?? "",
             externalApi: weights.api ?? "",
             sharesPrefixCache: deployment.sharesPrefixCache ?? false,
+            sleepAfterSeconds: deployment.sleepAfterSeconds ?? 0,
+            awaitedAtMs: deployment.awaitedAtMs,
+            owner: deployment.account,
             agentInstance,
             adapters: await Promise.all(adapters.map((adapter) => opened(adapter, deps))),
             gpuMemoryBytes: instance.gpuMemoryBytes,

@@ -1,4 +1,5 @@
 // Status of a deployment (interface.md 6.6) derived from its instances. No clock, no store.
+import { isServing } from "../../proto/instance-phase.ts";
 import { unreachable } from "../../proto/unreachable.ts";
 import type { DeploymentStatus, PlacedInstance } from "./deployment.ts";
 
@@ -30,7 +31,7 @@ export function statusAfter(now: DeploymentState, instances: readonly PlacedInst
   }
   // An instance on a lost host is ignored, except one that served and may return.
   const hasServed = status === "deployed" || status === "updating";
-  const judged = live.filter((one) => !one.isHostLost || hasFailed(one) || (hasServed && one.phase === "ready"));
+  const judged = live.filter((one) => !one.isHostLost || hasFailed(one) || (hasServed && isServing(one.phase)));
   const failed = (): Outcome => ({ ...same, status: "failed", failReason: reasonOf(judged[0] as PlacedInstance) });
   const upToDate = live.filter((one) => one.spec === spec && isUpToDate(one));
   const deployed = (): Outcome => ({ ...same, status: "deployed", failReason: "", ...servedBy(now, upToDate) });
@@ -116,7 +117,7 @@ export function targetOf(scale: {
 
 /** Serves its desired generation; an older one may keep serving until it is changed. */
 export const isUpToDate = (instance: PlacedInstance) =>
-  instance.phase === "ready" && instance.observedGeneration >= instance.generation && !instance.isHostLost;
+  isServing(instance.phase) && instance.observedGeneration >= instance.generation && !instance.isHostLost;
 
 /** Its agent has no more retries. A failure of an earlier generation does not count. */
 export const hasFailed = (instance: PlacedInstance) =>
@@ -140,6 +141,8 @@ function furthest(current: (typeof progress)[number], live: readonly PlacedInsta
       case "creating":
       case "loading":
       case "ready":
+      case "asleep":
+      case "waking":
       case "draining":
         return 2;
       case "pending":

@@ -1,6 +1,7 @@
 // Load of each scalable deployment over time, from the reports of its hosts. In memory: a restart, or a second replica, has fewer
 // samples and therefore changes less.
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
+import { isServing } from "../../proto/instance-phase.ts";
 import { type AgedLive, freshMs, type InstanceLive } from "../fleet/live.ts";
 import { fullShare, type Sample, type ScaleWindows, scaleWindows } from "./autoscale.ts";
 import type { Deployment, Instance } from "./deployment.ts";
@@ -77,7 +78,7 @@ export class LoadSamples {
       load += here + unmet(here, since, now);
       isUsed ||= here > 0 || now.finished !== since.finished;
     }
-    const isStarting = instances.some(({ phase }) => phase !== "ready" && phase !== "failed");
+    const isStarting = instances.some(({ phase }) => !isServing(phase) && phase !== "failed");
     isUsed ||= isStarting;
     const atMs = this.#clock();
     const keepFromMs = atMs - this.windowsOf(deployment).downMs;

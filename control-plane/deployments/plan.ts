@@ -3,6 +3,7 @@
 // host's deadline has passed; during a replacement at most one extra instance exists.
 
 import type { InstanceId } from "../../proto/ids.ts";
+import { isServing } from "../../proto/instance-phase.ts";
 import type { DeploymentStatus, PlacedInstance } from "./deployment.ts";
 import { hasFailed, isUpToDate, isWanted } from "./lifecycle.ts";
 
@@ -40,15 +41,15 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
   const kept = current.slice(0, target);
   const surplus = current.slice(target);
   // While another instance serves, or may return with its host, a failure does not fail the deployment.
-  const isCovered = live.some((one) => one.phase === "ready");
+  const isCovered = live.some((one) => isServing(one.phase));
   const broken = want.mayReplace && isCovered ? kept.filter(hasFailed) : [];
   const staying = kept.length - broken.length;
 
   const old = here.filter((one) => !isCurrent(one));
-  const oldServing = old.filter((one) => one.phase === "ready");
+  const oldServing = old.filter((one) => isServing(one.phase));
   const oldNeeded = Math.max(0, target - kept.filter(isUpToDate).length);
   const oldKept = oldServing.slice(0, oldNeeded).filter((one) => one.leaving !== "due");
-  const idle = old.filter((one) => one.phase !== "ready");
+  const idle = old.filter((one) => !isServing(one.phase));
   const revise = idle
     .filter((one) => one.leaving === undefined && !sharesGpu(one))
     .slice(0, Math.max(0, target - staying));
@@ -59,7 +60,7 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
   const changeable = oldKept.findLast((one) => one.leaving === undefined && !sharesGpu(one));
 
   // Instances on lost hosts may still serve: remove them once their replacements serve.
-  const isReplaced = kept.length === target && kept.every((one) => one.phase === "ready");
+  const isReplaced = kept.length === target && kept.every((one) => isServing(one.phase));
   const stale = isReplaced ? live.filter((one) => one.isHostLost) : [];
   const gone = old.filter((one) => !oldKept.includes(one) && !revise.includes(one));
   return {
@@ -94,6 +95,6 @@ const idsOf = (instances: readonly PlacedInstance[]) => instances.map((instance)
 
 /** Serving instances first, the busiest first among them, then the oldest: the last one is removed. */
 function byWorthOfKeeping(a: PlacedInstance, b: PlacedInstance): number {
-  const serving = Number(b.phase === "ready") - Number(a.phase === "ready");
+  const serving = Number(isServing(b.phase)) - Number(isServing(a.phase));
   return serving || (b.load ?? 0) - (a.load ?? 0) || a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1);
 }

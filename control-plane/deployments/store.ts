@@ -229,6 +229,7 @@ export interface Change {
   readonly minInstances?: number;
   readonly maxInstances?: number;
   readonly inactiveShutdown?: number | null;
+  readonly sleepAfterSeconds?: number;
   /** Desired instances by load. */
   readonly target?: number;
   /** New specification; instances are replaced gradually. */

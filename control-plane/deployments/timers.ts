@@ -1,7 +1,9 @@
 // Time-based events of deployments, and the port that wakes a controller for them. Implemented by jobs/deployment-timers.ts.
 // INVARIANT: a timer decides nothing. The controller reads the rows and decides again, so a lost, late or duplicate timer
 // only costs time: every few seconds it polls everything anyway.
+
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
+import { isServing } from "../../proto/instance-phase.ts";
 import type { Deployment, PlacedInstance } from "./deployment.ts";
 import { hasFailed, isWanted } from "./lifecycle.ts";
 import { replacementsAt } from "./plan.ts";
@@ -48,7 +50,7 @@ export function nextDueMs(
     for (const { hostId } of waitedFor) times.push(hosts.untilLostMs(hostId));
     for (const { hostId } of live) times.push(hosts.untilDueMs(hostId));
   }
-  if (live.some(hasFailed) && live.some((one) => one.phase === "ready")) {
+  if (live.some(hasFailed) && live.some((one) => isServing(one.phase))) {
     const { isDue, dueAtMs } = replacementsAt(deployment, nowMs);
     if (!isDue) times.push(dueAtMs - nowMs);
   }

@@ -7,7 +7,7 @@ import { isWanted, targetOf } from "./lifecycle.ts";
 import type { AdapterStore, ColdStart, DeploymentStore } from "./store.ts";
 
 type StartState =
-  /** An instance is starting. `phase`: initializing, downloading or deploying. */
+  /** An instance is starting. `phase`: initializing, downloading, deploying or waking. */
   | { readonly kind: "coming"; readonly phase: string; readonly etaSeconds: number }
   /** No instance is starting, which may be temporary: no capacity, or its host is silent. */
   | { readonly kind: "stuck"; readonly phase: string; readonly etaSeconds: number }
@@ -46,6 +46,7 @@ export function stateOf({ deployment, phases, elapsedMs, startMs }: ColdStart): 
   // An external server is not started here: it returns on its own.
   if (deployment.externalUrl !== null && isAny("loading"))
     return { kind: "stuck", phase: "unreachable", etaSeconds: 10 };
+  if (isAny("asleep", "waking")) return { kind: "coming", phase: "waking", etaSeconds: 2 };
   if (isAny("creating", "loading", "draining")) return { kind: "coming", phase: "deploying", etaSeconds };
   if (isAny("downloading")) {
     const rest = progress && progress.doneBytes > 0 ? progress.totalBytes / progress.doneBytes - 1 : 0;

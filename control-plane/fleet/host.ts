@@ -65,6 +65,8 @@ export interface Inventory {
   /** Images of deployments and agent instances it may run; undefined when its agent does not report them. */
   readonly containers?: ContainerRules;
   readonly hasNvidiaRuntime: boolean;
+  /** Its agent puts instances to sleep and wakes them. */
+  readonly sleeps?: boolean;
   /** 0 unknown */
   readonly cpuPhysicalCores: number;
   readonly disks: readonly Disk[];

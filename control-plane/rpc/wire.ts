@@ -81,6 +81,7 @@ export function readInventory(wire: Inventory__Output): Inventory {
     recordsUnavailable: wire.recordsUnavailable.slice(0, 1_000),
     ...(wire.containers ? { containers: readContainers(wire.containers) } : {}),
     hasNvidiaRuntime: wire.hasNvidiaRuntime,
+    ...(wire.sleeps ? { sleeps: true } : {}),
     cpuPhysicalCores: wire.cpuPhysicalCores,
     disks: wire.disks.slice(0, 64).map((disk) => ({
       mount: disk.mount.slice(0, 256),
@@ -212,6 +213,9 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     gpuMemoryBytes: want.gpuMemoryBytes,
     gpuShare: want.gpuShare,
     sharesPrefixCache: want.sharesPrefixCache,
+    sleepAfterSeconds: want.sleepAfterSeconds,
+    awaitedAtMs: want.awaitedAtMs,
+    owner: want.owner,
     maxBatchSize: want.maxBatchSize,
     contextLength: want.contextLength,
     memoryBytes: want.memoryBytes,

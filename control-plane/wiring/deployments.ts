@@ -66,6 +66,8 @@ export function createDeploymentFeatures(
     readonly adapterUrlRules: AddressRules;
     /** Time without use after which an adapter is unloaded. */
     readonly adapterIdleMs: number;
+    /** Default of `sleep_after_seconds`. */
+    readonly sleepAfterSeconds: number;
     readonly registry: Registry;
     /** 1; less in tests shortens the scaler's interval by this factor. */
     readonly clockScale: number;
@@ -80,6 +82,7 @@ export function createDeploymentFeatures(
   const { reserve } = createReserveStore(db);
   const creation = {
     store,
+    sleepAfterSeconds: deps.sleepAfterSeconds,
     hosts: fleet.snapshot,
     funds: deps.funds,
     firstMinutes: deps.firstMinutes,

@@ -3098,6 +3098,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3173,6 +3177,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3369,6 +3377,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3444,6 +3456,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3684,6 +3700,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3784,6 +3804,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3859,6 +3883,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3967,6 +3995,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -4042,6 +4074,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -4530,6 +4566,10 @@ export interface Responses {
       min_instances: number;
       max_instances: number;
       inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty

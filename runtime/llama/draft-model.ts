@@ -24,6 +24,8 @@ export interface DraftModel {
   /** Throws LoadFailure when its vocabulary is not the model's. Call once, with one of the model's sequences. */
   check(sequence: LlamaContextSequence): Promise<void>;
   newPredictor(): Predictor;
+  /** Unloads it, unless it is the model itself. */
+  close(): Promise<void>;
 }
 
 export class DraftPredictor extends DraftSequenceTokenPredictor implements Predictor {
@@ -86,6 +88,9 @@ export async function openDraft(
   });
   return {
     bytes: (isSame ? 0 : draft.size) + Math.max(cost.cpuRam, cost.gpuVram),
+    close: async () => {
+      if (!isSame) await draft.dispose();
+    },
     check: (sequence) => fitsWords(context, sequence, path),
     newPredictor: () => new DraftPredictor(context.getSequence(), { minTokens: minGuesses, maxTokens: maxGuesses }),
   };

@@ -322,7 +322,7 @@ export class LlamaEngine implements TextEngine {
   async close(): Promise<void> {
     await this.#compiler.close();
     await this.#slots.close();
-    await this.#open.llama.dispose();
+    await this.#open.close();
   }
 }
 

@@ -23,8 +23,17 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   return openText(options);
 }
 
+const kinds = new Map<string, VectorKind | undefined>();
+
+/** Read once: the file of a path never changes. */
+async function kindOf(options: EngineOptions): Promise<VectorKind | undefined> {
+  const { modelPath } = options;
+  if (!kinds.has(modelPath)) kinds.set(modelPath, await readKind(options));
+  return kinds.get(modelPath);
+}
+
 /** A file that cannot be read is explained where it is loaded. */
-async function kindOf({ task, modelPath }: EngineOptions): Promise<VectorKind | undefined> {
+async function readKind({ task, modelPath }: EngineOptions): Promise<VectorKind | undefined> {
   const { readGgufFileInfo } = await import("node-llama-cpp");
   const file = { sourceType: "filesystem", readTensorInfo: false } as const;
   const info = await readGgufFileInfo(modelPath, file).catch(() => undefined);

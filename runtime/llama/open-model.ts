@@ -15,6 +15,8 @@ export interface OpenModel {
   readonly contextLength: number;
   readonly provider: string;
   readonly draft: DraftModel | undefined;
+  /** Unloads the models with their contexts. */
+  close(): Promise<void>;
   /** A further context over the same weights, with that adapter. Throws AdapterRefusal. */
   openAdapter(file: string): Promise<LlamaContext>;
   /** Prompt tokens that one sequence may put into a batch. */
@@ -55,6 +57,9 @@ export async function explained<T>(
   }
 }
 
+/** llama.cpp itself stays when a model is unloaded: it takes longer to start than a small model takes to load. */
+const running = new Map<string, Promise<Llama>>();
+
 /** Imported here so that the server answers /health before the library is read. */
 export async function loadWeights(options: ModelOptions, onLog: (level: string, line: string) => void) {
   const { getLlama, LlamaLogLevel } = await import("node-llama-cpp");
@@ -66,9 +71,16 @@ export async function loadWeights(options: ModelOptions, onLog: (level: string, 
     logLevel: LlamaLogLevel.info,
     logger: onLog,
   } as const;
-  const llama = await (options.gpuLayers === 0
-    ? getLlama({ ...base, gpu: false })
-    : getLlama({ ...base, gpu: "auto" }).catch(() => getLlama({ ...base, gpu: false })));
+  const key = `${options.gpuLayers === 0 ? "cpu" : "auto"} ${options.threads}`;
+  const starting =
+    running.get(key) ??
+    (options.gpuLayers === 0
+      ? getLlama({ ...base, gpu: false })
+      : getLlama({ ...base, gpu: "auto" }).catch(() => getLlama({ ...base, gpu: false })));
+  running.set(key, starting);
+  const llama = await starting;
+  llama.logger = onLog;
+  llama.logLevel = LlamaLogLevel.info;
   const model = await llama.loadModel({
     modelPath: options.modelPath,
     gpuLayers: llama.gpu === false ? 0 : options.gpuLayers,
@@ -80,6 +92,9 @@ export async function loadWeights(options: ModelOptions, onLog: (level: string, 
   };
   return { llama, model, isOpened };
 }
+
+/** Estimates for the models of this process, so that it is loaded again without them. */
+const costs = new Map<string, ContextCost>();
 
 async function load(options: ModelOptions, onLog: (level: string, line: string) => void): Promise<OpenModel> {
   const { threads, sequences } = options;
@@ -100,13 +115,19 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
     kvCacheValueType: ggmlTypes[options.kvCacheType],
   };
   const cost = async (contextSize: number, count = sequences) => {
+    const key = JSON.stringify([options.modelPath, shape, contextSize, count, model.gpuLayers]);
+    const known = costs.get(key) ?? { contextSize, bytes: await estimate(contextSize, count) };
+    costs.set(key, known);
+    return known;
+  };
+  const estimate = async (contextSize: number, count: number) => {
     const { cpuRam, gpuVram } = await model.fileInsights.estimateContextResourceRequirementsV2({
       ...shape,
       contextSize,
       sequences: count,
       modelGpuLayers: model.gpuLayers,
     });
-    return { contextSize, bytes: isOnGpu ? Math.max(cpuRam, gpuVram) : cpuRam };
+    return isOnGpu ? Math.max(cpuRam, gpuVram) : cpuRam;
   };
   const vramLeft = async () => (isOnGpu ? (await llama.getVramState()).free * 0.92 : Number.POSITIVE_INFINITY);
   const contextLength = fitContext({
@@ -139,6 +160,10 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
     model,
     context,
     draft,
+    close: async () => {
+      await draft?.close();
+      await model.dispose();
+    },
     openAdapter: async (file) => {
       const left = Math.min(await vramLeft(), ramLeft(options.memoryBytes, isOnGpu ? 0 : ownRam + claimed));
       // Fewer requests at a time with this adapter are better than none.

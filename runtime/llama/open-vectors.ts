@@ -29,7 +29,7 @@ export function openVectors(options: ModelOptions, kind: VectorKind): Promise<En
       maxBatchSize: options.sequences,
       provider: llama.gpu === false ? "cpu" : llama.gpu,
       warnings: [],
-      close: () => llama.dispose(),
+      close: () => model.dispose(),
     });
   });
 }

@@ -7,12 +7,13 @@ import { runCompletion } from "./run-completion.ts";
 import type { RuntimeState } from "./runtime-state.ts";
 import { serveAdapters } from "./serve-adapters.ts";
 import { type GenerationDeps, serveGeneration, serveTask } from "./serve-generation.ts";
+import { type Sleeper, serveSleep } from "./serve-sleep.ts";
 import { adapterHostOf, isTextEngine } from "./text-engine.ts";
 import { usageRecord } from "./usage-log.ts";
 import { writeJson } from "./write-json.ts";
 
 /** `secret`: required of every request, on every path; undefined: none. */
-export function createRuntimeServer(deps: GenerationDeps, secret?: BearerSecret): Server {
+export function createRuntimeServer(deps: GenerationDeps & Sleeper, secret?: BearerSecret): Server {
   const server = createServer((request, response) => {
     if (secret && !secret.matches(request.headers.authorization)) return refuseStranger(response);
     deps.state.heard();
@@ -34,7 +35,11 @@ function refuseStranger(response: ServerResponse): void {
   writeJson(response, status, body, { "www-authenticate": "Bearer", connection: "close" });
 }
 
-async function route(deps: GenerationDeps, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function route(
+  deps: GenerationDeps & Sleeper,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const path = (request.url ?? "/").split("?", 1)[0] as string;
   switch (`${request.method} ${path}`) {
     case "POST /v1/completions":
@@ -64,6 +69,10 @@ async function route(deps: GenerationDeps, request: IncomingMessage, response: S
       const { status, body } = health(deps.state);
       return writeJson(response, status, body);
     }
+    case "POST /sleep":
+    case "POST /wake_up":
+    case "GET /is_sleeping":
+      return serveSleep(deps, path, response);
     case "GET /v1/models":
       return writeJson(response, 200, models(deps.state));
     case "GET /metrics": {
@@ -96,6 +105,7 @@ function decodeId(id: string): string {
 /** GET /health. */
 function health(state: RuntimeState): { readonly status: number; readonly body: object } {
   const { phase, instanceId: instance_id, model } = state;
+  if (phase.status === "asleep") return { status: 200, body: { status: "asleep", instance_id, model } };
   if (phase.status === "loading")
     return { status: 503, body: { status: "loading", instance_id, model, progress: phase.progress } };
   const { engine } = phase;

@@ -1,10 +1,12 @@
-// State of the process: loading -> ready -> draining. The only mutable state that the HTTP layer and main share.
+// State of the process: loading -> ready -> draining; ready -> asleep -> loading -> ready. The only mutable state that the HTTP layer and main share.
 import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { Engine } from "./engine.ts";
 
 export type RuntimePhase =
   | { readonly status: "loading"; readonly progress: number }
   | { readonly status: "ready"; readonly engine: Engine }
+  /** The model is unloaded; its file stays in the page cache. */
+  | { readonly status: "asleep" }
   | { readonly status: "draining"; readonly engine: Engine | undefined };
 
 export class RuntimeState {
@@ -26,7 +28,7 @@ export class RuntimeState {
   }
 
   get engine(): Engine | undefined {
-    return this.#phase.status === "loading" ? undefined : this.#phase.engine;
+    return "engine" in this.#phase ? this.#phase.engine : undefined;
   }
 
   loaded(progress: number): void {
@@ -35,6 +37,21 @@ export class RuntimeState {
 
   ready(engine: Engine): void {
     if (this.#phase.status === "loading") this.#phase = { status: "ready", engine };
+  }
+
+  /** Returns the engine to close; undefined while it is not ready or answers requests. No request begins afterwards. */
+  sleep(): Engine | undefined {
+    if (this.#phase.status !== "ready" || this.#open > 0) return undefined;
+    const { engine } = this.#phase;
+    this.#phase = { status: "asleep" };
+    return engine;
+  }
+
+  /** False unless it is asleep. */
+  wake(): boolean {
+    if (this.#phase.status !== "asleep") return false;
+    this.#phase = { status: "loading", progress: 0 };
+    return true;
   }
 
   drain(): void {

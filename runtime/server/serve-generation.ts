@@ -147,7 +147,9 @@ export function readyEngine(state: RuntimeState): Engine {
   const [message, refusal] =
     phase.status === "loading"
       ? ["the model is still loading; try again soon", "not_ready"]
-      : ["this instance is about to stop; send the request to another one", "draining"];
+      : phase.status === "asleep"
+        ? ["the model is unloaded while it is not used; try again soon", "not_ready"]
+        : ["this instance is about to stop; send the request to another one", "draining"];
   throw new RequestError(503, message, { headers: { "x-stoker-refusal": refusal, "retry-after": "1" } });
 }
 

@@ -95,6 +95,9 @@ function planOf(memoryBytes: number): ContainerPlan {
     gpuShare: 0,
     sharesPrefixCache: false,
     adapters: [],
+    sleepAfterSeconds: 0,
+    awaitedAtMs: "0",
+    owner: "",
   } satisfies InstanceSpec__Output;
   const facts = { driver: "docker", runtimeImage, allowedImages: [], filesDir: tmpdir(), logLevel: "info" } as const;
   const outcome = planInstance(spec, modelPath, facts);

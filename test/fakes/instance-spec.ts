@@ -42,6 +42,9 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
     gpuShare: 0,
     sharesPrefixCache: false,
     adapters: [],
+    sleepAfterSeconds: 0,
+    awaitedAtMs: "0",
+    owner: "",
     ...over,
   };
 }

@@ -35,7 +35,14 @@ export async function serveModel(modelPath: string, more: Partial<TaskOptions> =
     ...more,
   });
   state.ready(engine);
-  const server = createRuntimeServer({ state, metrics, log: pino({ level: "silent" }), usageLog: new UsageLog() });
+  const server = createRuntimeServer({
+    state,
+    metrics,
+    log: pino({ level: "silent" }),
+    usageLog: new UsageLog(),
+    sleep: async () => false,
+    wake: async () => {},
+  });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

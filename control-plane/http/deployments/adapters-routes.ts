@@ -276,7 +276,7 @@ export function renderLoraDeployment(one: Adapter): DeploymentRecord {
       max_batch_size: one.base.maxBatchSize,
       weights: { repo: one.repo, revision: one.revision, token: one.hasToken ? "********" : null },
     },
-    settings: { min_instances: 1, max_instances: 1, inactive_shutdown: null },
+    settings: { min_instances: 1, max_instances: 1, inactive_shutdown: null, sleep_after_seconds: 0 },
     update_error: "",
     rollout: { up_to_date: one.held, outdated: 0, booting: 0 },
     extra_args: [],

@@ -28,6 +28,7 @@ interface Settings {
   readonly min_instances?: number;
   readonly max_instances?: number;
   readonly inactive_shutdown?: number | null;
+  readonly sleep_after_seconds?: number;
 }
 
 export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatures): void {
@@ -102,6 +103,7 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
         ...(settings?.min_instances === undefined ? {} : { minInstances: settings.min_instances }),
         ...(settings?.max_instances === undefined ? {} : { maxInstances: settings.max_instances }),
         ...(settings?.inactive_shutdown === undefined ? {} : { inactiveShutdown: settings.inactive_shutdown }),
+        ...(settings?.sleep_after_seconds === undefined ? {} : { sleepAfterSeconds: settings.sleep_after_seconds }),
         ...(body.extra_args ? { extraArgs: joinArgs(body.extra_args as string[]) } : {}),
         ...(body.standard_args ? { standardArgs: readStandardArgs(body.standard_args) } : {}),
       });
@@ -179,6 +181,7 @@ interface Settings {
   readonly min_instances?: number;
   readonly max_instances?: number;
   readonly inactive_shutdown?: number | null;
+  readonly sleep_after_seconds?: number;
 }
 
 /** Returns the body of POST /deploy/llm with its defaults. Throws deploymentRefused. */
@@ -202,6 +205,7 @@ function readDeployLlm(body: DeployLlmRequest): DeployRequest {
     minInstances: settings?.min_instances ?? 1,
     maxInstances: settings?.max_instances ?? Math.max(1, settings?.min_instances ?? 1),
     ...(settings?.inactive_shutdown ? { inactiveShutdown: settings.inactive_shutdown } : {}),
+    ...(settings?.sleep_after_seconds === undefined ? {} : { sleepAfterSeconds: settings.sleep_after_seconds }),
     extraArgs: joinArgs((body.extra_args ?? []) as string[]),
     standardArgs: readStandardArgs(body.standard_args),
     engine: body.engine,

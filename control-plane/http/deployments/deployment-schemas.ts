@@ -14,6 +14,14 @@ const inactiveShutdown = {
   description: "Seconds without a request until no instance runs; with min_instances 0. Null: 900",
 };
 
+const sleepAfterSeconds = {
+  type: "integer",
+  minimum: 0,
+  maximum: 2_592_000,
+  description:
+    "Seconds without a request until an instance gives its memory up; the next request wakes it. 0: never. Default: the operator's, usually 0",
+};
+
 const standardArgs = nullable.object({
   description: "Engine-independent settings. Settings that the engine does not support, and other names, are refused",
   // An update replaces all settings: a misspelt name would reset the one that it meant to change.
@@ -80,6 +88,7 @@ export const DeployLlmRequest = Type.Object({
         min_instances: { type: "integer", minimum: 0, maximum: 1000, default: 1 },
         max_instances: { type: "integer", minimum: 1, maximum: 1000, default: 1 },
         inactive_shutdown: inactiveShutdown,
+        sleep_after_seconds: sleepAfterSeconds,
       },
     }),
   ),
@@ -134,6 +143,7 @@ export const UpdateRequest = Type.Object({
         min_instances: { type: "integer", minimum: 0, maximum: 1000 },
         max_instances: { type: "integer", minimum: 1, maximum: 1000 },
         inactive_shutdown: inactiveShutdown,
+        sleep_after_seconds: sleepAfterSeconds,
       },
     }),
   ),
@@ -164,6 +174,7 @@ export const DeploymentRecord = Type.Object({
     min_instances: Type.Integer(),
     max_instances: Type.Integer(),
     inactive_shutdown: Type.Union([Type.Integer(), Type.Null()]),
+    sleep_after_seconds: Type.Integer({ description: "0: instances never sleep" }),
   }),
   update_error: Type.String({ description: "Why the last update was rolled back; otherwise empty" }),
   rollout: Type.Object({ up_to_date: Type.Integer(), outdated: Type.Integer(), booting: Type.Integer() }),

@@ -20,7 +20,7 @@ export function renderDeployment(one: Deployment): DeploymentRecord {
     config: wireRecord(config, one, {
       weights: { repo: weights.repo, revision: weights.revision, token: one.hasWeightsToken ? "********" : null },
     }),
-    settings: wireRecord(settings, one, {}),
+    settings: wireRecord(settings, one, { sleep_after_seconds: one.sleepAfterSeconds ?? 0 }),
     extra_args: [...ownArgs(one)],
     standard_args: writeStandardArgs(one.standardArgs ?? {}),
   });

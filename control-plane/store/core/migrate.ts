@@ -13,6 +13,7 @@ import * as keyRules from "../migrations/0047-key-rules.ts";
 import * as endUsers from "../migrations/0048-end-users.ts";
 import * as provider from "../migrations/0049-provider.ts";
 import * as instanceFormats from "../migrations/0050-instance-formats.ts";
+import * as sleep from "../migrations/0051-sleep.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -29,6 +30,7 @@ const migrations: Record<string, Migration> = {
   "0048-end-users": endUsers,
   "0049-provider": provider,
   "0050-instance-formats": instanceFormats,
+  "0051-sleep": sleep,
 };
 
 /**

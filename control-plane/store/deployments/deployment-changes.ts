@@ -59,6 +59,7 @@ export async function changeIn(
       ...(change.minInstances === undefined ? {} : { minInstances: change.minInstances }),
       ...(change.maxInstances === undefined ? {} : { maxInstances: change.maxInstances }),
       ...(change.inactiveShutdown === undefined ? {} : { inactiveShutdown: change.inactiveShutdown }),
+      ...(change.sleepAfterSeconds === undefined ? {} : { sleepAfter: change.sleepAfterSeconds }),
       ...(change.target === undefined ? {} : { target: change.target }),
       ...(change.standardArgs === undefined ? {} : { standardArgs: JSON.stringify(change.standardArgs) }),
       ...(change.memory === undefined ? {} : memoryColumnsOf(change.memory, eb.ref("spec"))),

@@ -1,7 +1,7 @@
 // Deployments and instances as the features read them.
 import { type Selectable, sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { InstancePhase } from "../../../proto/instance-phase.ts";
+import { type InstancePhase, isServing } from "../../../proto/instance-phase.ts";
 import type { Deployment, DeploymentKind } from "../../deployments/store.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
@@ -61,10 +61,10 @@ export function selectDeployments(db: Db) {
     )
     .select(
       sql<Counts>`(select json_build_object(
-          'running', count(*) filter (where i.phase = 'ready'),
+          'running', count(*) filter (where i.phase in ('ready', 'asleep', 'waking')),
           'booting', count(*) filter (where i.phase in ('pending', 'downloading', 'creating', 'loading')),
-          'current', count(*) filter (where i.phase = 'ready' and i.spec = d.spec and i.observed_generation >= i.generation),
-          'outdated', count(*) filter (where i.phase = 'ready' and i.spec <> d.spec))
+          'current', count(*) filter (where i.phase in ('ready', 'asleep', 'waking') and i.spec = d.spec and i.observed_generation >= i.generation),
+          'outdated', count(*) filter (where i.phase in ('ready', 'asleep', 'waking') and i.spec <> d.spec))
         from instance i where i.deploy_id = d.deploy_id and i.tombstoned_at is null and not exists (
           select 1 from node_identity n where n.host_id = i.host_id and n.revoked_at is not null))`.as("counts"),
     )
@@ -95,6 +95,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
     maxInstances: row.maxInstances,
     target: row.target,
     inactiveShutdown: row.inactiveShutdown,
+    ...(row.sleepAfter > 0 ? { sleepAfterSeconds: row.sleepAfter } : {}),
     weights: row.weights,
     hasWeightsToken: row.weightsToken !== null,
     ...(row.container === null ? {} : { container: row.container }),
@@ -127,7 +128,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
 }
 
 function progressOf({ phase, done, total, code, message }: FirstInstance): NonNullable<Deployment["progress"]> {
-  const isComing = phase !== "ready" && phase !== "failed";
+  const isComing = !isServing(phase) && phase !== "failed";
   const trouble = code === "" ? message : `the last try failed: ${code}: ${message}`;
   return { phase, doneBytes: done, totalBytes: total, trouble: isComing ? trouble : "" };
 }

@@ -23,6 +23,7 @@ import { endedOnes, writeUnknown } from "../fleet/unknown-instances.ts";
 import { adaptersOf, observeAdapters } from "./adapter-rows.ts";
 import { agentRows } from "./agent-rows.ts";
 import {
+  announceSettings,
   changeDeployment,
   claimDeployments,
   isAdapterName,
@@ -119,7 +120,34 @@ export function createDeploymentStore(db: Db): DeploymentStore {
 /** Interval of recording a waiting caller; readers allow for more. */
 const awaitedEverySeconds = 5;
 
-/** Two guarded writes, which concurrent callers do not repeat: one requests an instance, the other records a waiting caller. */
+/**
+ * Sends hosts the time of a waiting caller, which wakes their sleeping instances: again every five seconds, and at once for an
+ * instance that has gone to sleep since. Returns false if none sleeps, or the last time is recent enough.
+ */
+async function wakesInstances(db: Db, id: DeploymentId): Promise<boolean> {
+  const due = (eb: Db) =>
+    eb
+      .selectFrom("instance as i")
+      .innerJoin("deployment as d", "d.deployId", "i.deployId")
+      .select("i.instanceId")
+      .where("i.deployId", "=", id)
+      .where("i.phase", "in", ["asleep", "waking"])
+      .where("i.tombstonedAt", "is", null)
+      .where(
+        sql<boolean>`coalesce(d.awaited_at < now() - make_interval(secs => ${awaitedEverySeconds}), true)
+          or (i.phase = 'asleep' and d.awaited_at < i.updated_at)`,
+      )
+      .executeTakeFirst();
+  if (!(await due(db))) return false;
+  return inTransaction(db, async (trx) => {
+    // Locks its hosts before its own row, as every writer does.
+    await announceSettings(trx, id);
+    await trx.updateTable("deployment").set({ awaitedAt: now }).where("deployId", "=", id).execute();
+    return true;
+  });
+}
+
+/** Guarded writes, which concurrent callers do not repeat: one requests an instance, the other records a waiting caller. */
 async function wakeDeployment(db: Db, id: DeploymentId, account: AccountId): Promise<void> {
   const isAsleep = await db
     .selectFrom("deployment")
@@ -130,6 +158,7 @@ async function wakeDeployment(db: Db, id: DeploymentId, account: AccountId): Pro
     .where("minInstances", "<", 1)
     .executeTakeFirst();
   if (isAsleep) await wake(db, id);
+  if (await wakesInstances(db, id)) return;
   await db
     .updateTable("deployment")
     .set({ awaitedAt: now })
@@ -440,6 +469,7 @@ export async function insertDeployment(trx: Trx, next: NewDeployment): Promise<v
       pendingReasons: "[]",
       target: Math.max(1, next.minInstances),
       inactiveShutdown: next.inactiveShutdown ?? null,
+      sleepAfter: next.sleepAfterSeconds ?? 0,
     })
     .execute();
   await insertSpec(trx, next.id, 1, { ...next, memory });

@@ -69,6 +69,8 @@ export interface DeploymentsTables {
     target: Generated<number>;
     /** Seconds without a request until it sleeps; null: the default. Only with min_instances 0. */
     inactiveShutdown: number | null;
+    /** Seconds without a request until an instance sleeps; 0: never. */
+    sleepAfter: Generated<number>;
     /** When a caller last waited for an instance. */
     awaitedAt: Time | null;
     /** Accounts may reuse each other's evaluated prompts. Set by operators only. */

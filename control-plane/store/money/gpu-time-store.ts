@@ -173,7 +173,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
           covered = covered * tstzmultirange(tstzrange(null, date_trunc('minute', ${now}::timestamptz) + interval '1 minute'))
         where instance_id in (
           select h.instance_id from gpu_hold h where ended_at is null and not exists (
-            select from instance i where i.instance_id = h.instance_id and i.phase = 'ready' and i.tombstoned_at is null)
+            select from instance i where i.instance_id = h.instance_id and i.phase in ('ready', 'asleep', 'waking') and i.tombstoned_at is null)
           order by h.instance_id for update)`.execute(db);
       return Number(numAffectedRows ?? 0n);
     },

@@ -12,6 +12,8 @@ it("makes the data path forget an instance once it is removed, not before", asyn
     dataPath: {
       setTargets: (targets) => void calls.push(targets.length > 0 ? "routed" : "not routed"),
       stats: () => ({ inFlight: 0, waiting: 0, tokensPerSecond: 0 }),
+      rest: () => true,
+      resume: () => {},
       markDraining: () => {},
       serverEnded: () => 0,
       forget: (id) => void calls.push(`forget ${id}`),

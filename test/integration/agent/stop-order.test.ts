@@ -27,6 +27,8 @@ it.skipIf(process.platform !== "linux")(
       dataPath: {
         setTargets: () => {},
         stats: () => ({ inFlight: 1, waiting: 0, tokensPerSecond: 0 }),
+        rest: () => true,
+        resume: () => {},
         markDraining: () => void calls.push("gate closed"),
         serverEnded: () => 0,
         forget: () => {},
@@ -58,6 +60,8 @@ it("cuts no request and stops no engine when the agent stops during a drain", as
     dataPath: {
       setTargets: () => {},
       stats: () => ({ inFlight: 1, waiting: 0, tokensPerSecond: 0 }),
+      rest: () => true,
+      resume: () => {},
       markDraining: () => {},
       serverEnded: () => 0,
       forget: () => {},

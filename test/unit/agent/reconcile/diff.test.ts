@@ -33,6 +33,9 @@ function view({ specs = [], tombstones = [], observed = [], facts = {}, isTold =
       }),
     ),
     unsettled: new Set(),
+    uses: new Map(),
+    controlTimeMs: 0,
+    minAwakeMs: 0,
     isHeld,
     nowMs,
   };

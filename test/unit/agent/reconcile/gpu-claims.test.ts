@@ -33,6 +33,9 @@ function view({ specs = [], tombstones = [], observed = [], facts = {}, unsettle
       }),
     ),
     unsettled: new Set(unsettled as readonly InstanceId[]),
+    uses: new Map(),
+    controlTimeMs: 0,
+    minAwakeMs: 0,
     isHeld: false,
     nowMs,
   };

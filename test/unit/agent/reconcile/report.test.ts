@@ -25,6 +25,9 @@ function view(
     facts: new Map([[id, { ...known, life, ...over }]]),
     isHeld: false,
     unsettled: new Set(),
+    uses: new Map(),
+    controlTimeMs: 0,
+    minAwakeMs: 0,
     nowMs: 0,
   };
 }

@@ -31,6 +31,9 @@ export interface InstanceSpec {
   'gpuShare'?: (number | string);
   'sharesPrefixCache'?: (boolean);
   'externalApi'?: (string);
+  'sleepAfterSeconds'?: (number);
+  'awaitedAtMs'?: (number | string | Long);
+  'owner'?: (string);
 }
 
 export interface InstanceSpec__Output {
@@ -58,4 +61,7 @@ export interface InstanceSpec__Output {
   'gpuShare': (number);
   'sharesPrefixCache': (boolean);
   'externalApi': (string);
+  'sleepAfterSeconds': (number);
+  'awaitedAtMs': (string);
+  'owner': (string);
 }

@@ -28,6 +28,7 @@ export interface Inventory {
   'rentalImages'?: (string)[];
   'rentalsUnavailable'?: (string);
   'containers'?: (_stoker_fleet_v1_ContainerRules | null);
+  'sleeps'?: (boolean);
 }
 
 export interface Inventory__Output {
@@ -52,4 +53,5 @@ export interface Inventory__Output {
   'rentalImages': (string)[];
   'rentalsUnavailable': (string);
   'containers': (_stoker_fleet_v1_ContainerRules__Output | null);
+  'sleeps': (boolean);
 }

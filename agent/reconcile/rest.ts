@@ -1,0 +1,186 @@
+// Decides which instances of this host sleep and which wake, so that those awake fit on their GPUs. Pure.
+// INVARIANTS: a busy instance is never put to sleep; starts and wakes are served in the order in which they began to wait, so a
+// later one takes no GPU of an earlier one; an instance stays awake for a minimum time, which bounds how often two of them swap.
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { InstanceId } from "../../proto/ids.ts";
+import type { Observed } from "./driver.ts";
+import type { Facts, View } from "./facts.ts";
+
+export interface Rest {
+  /** `idle`: it was not used for long. `room`: another one needs its memory. */
+  readonly sleep: ReadonlyMap<InstanceId, "idle" | "room">;
+  readonly wake: ReadonlySet<InstanceId>;
+  /** Starts and wakes that wait for memory. */
+  readonly lacking: ReadonlySet<InstanceId>;
+}
+
+type Seen = Pick<View, "observed" | "facts" | "unsettled" | "uses" | "controlTimeMs" | "minAwakeMs" | "nowMs">;
+
+/** A request that waits is recorded every five seconds; a report and a desired state take their time. */
+const awaitedMs = 15_000;
+/** Shares are fractions of one GPU. */
+const tolerance = 1e-6;
+
+export const maySleep = (spec: InstanceSpec__Output | undefined): spec is InstanceSpec__Output =>
+  spec !== undefined && spec.sleepAfterSeconds > 0;
+
+/** A request has waited for it since it went to sleep. */
+export function isAwaited({ awaitedAtMs }: InstanceSpec__Output, { sleptAtMs }: Facts, controlTimeMs: number): boolean {
+  const atMs = Number(awaitedAtMs);
+  return atMs > sleptAtMs && controlTimeMs - atMs < awaitedMs;
+}
+
+/** `starting`: instances that would be started now. `tombstones`: instances that are removed. */
+export function planRest(
+  view: Seen,
+  specs: ReadonlyMap<InstanceId, InstanceSpec__Output>,
+  tombstones: ReadonlySet<InstanceId>,
+  starting: readonly InstanceSpec__Output[],
+): Rest {
+  const sleep = new Map<InstanceId, "idle" | "room">();
+  const wake = new Set<InstanceId>();
+  const lacking = new Set<InstanceId>();
+  const room = new Room(view, specs, tombstones);
+  const queue = [...starting, ...wakers(view, specs, tombstones)].sort(byWait(view));
+  for (const spec of queue) {
+    const id = spec.instanceId as InstanceId;
+    if (room.fits(spec)) {
+      room.take(spec);
+      if (!starting.includes(spec)) wake.add(id);
+      continue;
+    }
+    lacking.add(id);
+    for (const victim of room.victimsFor(spec)) sleep.set(victim, "room");
+  }
+  for (const [id, spec] of specs)
+    if (!sleep.has(id) && !tombstones.has(id) && isIdleLong(view, id, spec)) sleep.set(id, "idle");
+  return { sleep, wake, lacking };
+}
+
+function wakers(
+  view: Seen,
+  specs: ReadonlyMap<InstanceId, InstanceSpec__Output>,
+  tombstones: ReadonlySet<InstanceId>,
+): InstanceSpec__Output[] {
+  return [...specs].flatMap(([id, spec]) => {
+    const facts = view.facts.get(id);
+    const isAsleep = facts?.life?.isAsleep === true && facts.life.identity === view.observed.get(id)?.identity;
+    if (!facts || !isAsleep || facts.busy || tombstones.has(id) || view.unsettled.has(id)) return [];
+    // Without the setting, or changed to another specification, it serves as any other does.
+    return !maySleep(spec) || isAwaited(spec, facts, view.controlTimeMs) ? [spec] : [];
+  });
+}
+
+const byWait = (view: Seen) => (a: InstanceSpec__Output, b: InstanceSpec__Output) => {
+  const sinceOf = ({ instanceId }: InstanceSpec__Output) =>
+    view.facts.get(instanceId as InstanceId)?.lacksRoomSinceMs ?? view.nowMs;
+  return sinceOf(a) - sinceOf(b) || (a.instanceId < b.instanceId ? -1 : 1);
+};
+
+class Room {
+  readonly #view: Seen;
+  readonly #specs: ReadonlyMap<InstanceId, InstanceSpec__Output>;
+  /** Shares in use now, by GPU. */
+  readonly #held = new Map<string, number>();
+  /** The same once those that are on their way out have left. */
+  readonly #lasting = new Map<string, number>();
+  /** GPUs for which an earlier one waits. */
+  readonly #blocked = new Set<string>();
+  readonly #chosen = new Set<InstanceId>();
+  /** Shares of all GPUs that an account's instances have awake. */
+  readonly #byOwner = new Map<string, number>();
+
+  constructor(view: Seen, specs: ReadonlyMap<InstanceId, InstanceSpec__Output>, tombstones: ReadonlySet<InstanceId>) {
+    this.#view = view;
+    this.#specs = specs;
+    for (const id of new Set([...specs.keys(), ...view.observed.keys()])) {
+      const [spec, seen, facts] = [specs.get(id), view.observed.get(id), view.facts.get(id)];
+      if (!isAwake(seen, facts)) continue;
+      const isLeaving = tombstones.has(id) || facts?.busy?.kind === "sleep" || facts?.busy?.kind === "stop";
+      for (const gpu of spec?.gpuUuids ?? seen?.claimedGpus ?? []) {
+        add(this.#held, gpu, shareOf(spec));
+        if (!isLeaving) add(this.#lasting, gpu, shareOf(spec));
+      }
+      if (spec) add(this.#byOwner, spec.owner, shareOf(spec) * spec.gpuUuids.length);
+    }
+  }
+
+  fits(spec: InstanceSpec__Output): boolean {
+    return spec.gpuUuids.every((gpu) => !this.#blocked.has(gpu) && fitsIn(this.#held, gpu, spec));
+  }
+
+  take(spec: InstanceSpec__Output): void {
+    for (const gpu of spec.gpuUuids) {
+      add(this.#held, gpu, shareOf(spec));
+      add(this.#lasting, gpu, shareOf(spec));
+    }
+  }
+
+  /** Returns the idle ones that must sleep; none if that is not enough or not needed. Later ones get nothing of these GPUs. */
+  victimsFor(spec: InstanceSpec__Output): readonly InstanceId[] {
+    const isFirst = spec.gpuUuids.every((gpu) => !this.#blocked.has(gpu));
+    for (const gpu of spec.gpuUuids) this.#blocked.add(gpu);
+    if (!isFirst) return [];
+    const left = new Map(this.#lasting);
+    const victims: InstanceId[] = [];
+    for (const victim of this.#idleOn(spec.gpuUuids)) {
+      if (spec.gpuUuids.every((gpu) => fitsIn(left, gpu, spec))) break;
+      // An idle one on a GPU that has enough already would lose its memory in vain.
+      if (!victim.gpuUuids.some((gpu) => spec.gpuUuids.includes(gpu) && !fitsIn(left, gpu, spec))) continue;
+      victims.push(victim.instanceId as InstanceId);
+      for (const gpu of victim.gpuUuids) add(left, gpu, -shareOf(victim));
+    }
+    if (!spec.gpuUuids.every((gpu) => fitsIn(left, gpu, spec))) return [];
+    for (const id of victims) this.#chosen.add(id);
+    return victims;
+  }
+
+  /** Accounts with most awake first, so that none always loses; the least recently used first among theirs. */
+  #idleOn(gpus: readonly string[]): readonly InstanceSpec__Output[] {
+    const view = this.#view;
+    return [...this.#specs.values()]
+      .filter((spec) => spec.gpuUuids.some((gpu) => gpus.includes(gpu)))
+      .filter(({ instanceId }) => !this.#chosen.has(instanceId as InstanceId))
+      .flatMap((spec) => {
+        const idleMs = idleMsOf(view, spec.instanceId as InstanceId, spec);
+        return idleMs === undefined ? [] : [{ spec, idleMs, owned: this.#byOwner.get(spec.owner) ?? 0 }];
+      })
+      .sort((a, b) => b.owned - a.owned || b.idleMs - a.idleMs || (a.spec.instanceId < b.spec.instanceId ? -1 : 1))
+      .map(({ spec }) => spec);
+  }
+}
+
+/** It has its memory, or is about to. */
+function isAwake(seen: Observed | undefined, facts: Facts | undefined): boolean {
+  if (facts?.busy?.kind === "start" || facts?.busy?.kind === "wake") return true;
+  if (!seen || seen.state === "exited") return false;
+  return !(facts?.life?.isAsleep && facts.life.identity === seen.identity);
+}
+
+/** Time without use of an instance that may be put to sleep now; otherwise undefined. */
+function idleMsOf(view: Seen, id: InstanceId, spec: InstanceSpec__Output): number | undefined {
+  const [seen, facts, use] = [view.observed.get(id), view.facts.get(id), view.uses.get(id)];
+  const life = facts?.life;
+  if (!maySleep(spec) || spec.draining || !facts || facts.busy || view.unsettled.has(id)) return undefined;
+  if (seen?.state !== "running" || life?.identity !== seen.identity || !life.isReady) return undefined;
+  const awakeMs = view.nowMs - life.readySinceMs;
+  if (!use || use.inFlight > 0 || use.waiting > 0 || awakeMs < view.minAwakeMs) return undefined;
+  return Math.min(awakeMs, use.unusedMs ?? awakeMs);
+}
+
+function isIdleLong(view: Seen, id: InstanceId, spec: InstanceSpec__Output): boolean {
+  const idleMs = idleMsOf(view, id, spec);
+  return idleMs !== undefined && idleMs >= spec.sleepAfterSeconds * 1000;
+}
+
+/** Share of each of its GPUs. */
+function shareOf(spec: InstanceSpec__Output | undefined): number {
+  return spec && Number(spec.gpuMemoryBytes) > 0 && spec.gpuShare > 0 ? Math.min(1, spec.gpuShare) : 1;
+}
+
+const fitsIn = (held: ReadonlyMap<string, number>, gpu: string, spec: InstanceSpec__Output) =>
+  (held.get(gpu) ?? 0) + shareOf(spec) <= 1 + tolerance;
+
+function add(to: Map<string, number>, key: string, amount: number): void {
+  to.set(key, (to.get(key) ?? 0) + amount);
+}

@@ -1,0 +1,184 @@
+import { describe, expect, it } from "vitest";
+import { type Facts, freshFacts, sighted, type Use } from "../../../../agent/reconcile/facts.ts";
+import { planRest } from "../../../../agent/reconcile/rest.ts";
+import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { InstanceId } from "../../../../proto/ids.ts";
+import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";
+
+const nowMs = 1_000_000;
+const gpu = "cpu-host-0";
+
+interface One {
+  readonly id: string;
+  readonly state: "awake" | "asleep" | "new";
+  readonly owner?: string;
+  readonly unusedMs?: number;
+  readonly awakeMs?: number;
+  readonly inFlight?: number;
+  /** Time since a request began to wait for it. */
+  readonly awaitedMs?: number;
+  readonly sleptMs?: number;
+  readonly lacksMs?: number;
+  readonly spec?: Partial<InstanceSpec__Output>;
+}
+
+function rest(...ones: readonly One[]) {
+  const specs = new Map<InstanceId, InstanceSpec__Output>();
+  const observed = new Map<InstanceId, ReturnType<typeof sighting>>();
+  const facts = new Map<InstanceId, Facts>();
+  const uses = new Map<InstanceId, Use>();
+  const starting: InstanceSpec__Output[] = [];
+  for (const one of ones) {
+    const id = one.id as InstanceId;
+    const awaitedAtMs = String(one.awaitedMs === undefined ? 0 : nowMs - one.awaitedMs);
+    const spec = instanceSpec({
+      instanceId: id,
+      gpuUuids: [gpu],
+      sleepAfterSeconds: 60,
+      owner: one.owner ?? "a",
+      awaitedAtMs,
+      ...one.spec,
+    });
+    specs.set(id, spec);
+    const own = { ...freshFacts(1, 0), sleptAtMs: one.sleptMs === undefined ? 0 : nowMs - one.sleptMs };
+    const lacking = one.lacksMs === undefined ? {} : { lacksRoomSinceMs: nowMs - one.lacksMs };
+    if (one.state === "new") {
+      starting.push(spec);
+      facts.set(id, { ...own, ...lacking });
+      continue;
+    }
+    const seen = sighting("running", { id, identity: `${id}@1` });
+    observed.set(id, seen);
+    const { life, ...found } = sighted(own, seen, 0);
+    if (!life) throw new Error("a running instance has a life");
+    const isAsleep = one.state === "asleep";
+    const readySinceMs = nowMs - (one.awakeMs ?? 100_000);
+    facts.set(id, { ...found, ...lacking, life: { ...life, isAsleep, isReady: !isAsleep, readySinceMs } });
+    uses.set(id, { inFlight: one.inFlight ?? 0, waiting: 0, unusedMs: one.unusedMs });
+  }
+  const view = {
+    observed,
+    facts,
+    uses,
+    unsettled: new Set<InstanceId>(),
+    controlTimeMs: nowMs,
+    minAwakeMs: 5_000,
+    nowMs,
+  };
+  const found = planRest(view, specs, new Set(), starting);
+  return { sleep: [...found.sleep.keys()], wake: [...found.wake], lacking: [...found.lacking] };
+}
+
+describe("rest of instances", () => {
+  it("puts an instance to sleep once it was unused for its time, and none that works", () => {
+    expect(rest({ id: "a", state: "awake", unusedMs: 59_000 }).sleep).toEqual([]);
+    expect(rest({ id: "a", state: "awake", unusedMs: 60_000 }).sleep).toEqual(["a"]);
+    expect(rest({ id: "a", state: "awake", unusedMs: 60_000, inFlight: 1 }).sleep).toEqual([]);
+    expect(rest({ id: "a", state: "awake", unusedMs: 60_000, spec: { sleepAfterSeconds: 0 } }).sleep).toEqual([]);
+  });
+
+  it("wakes an instance for a request since its sleep, and not for an earlier one", () => {
+    expect(rest({ id: "a", state: "asleep", awaitedMs: 1_000, sleptMs: 2_000 }).wake).toEqual(["a"]);
+    expect(rest({ id: "a", state: "asleep", awaitedMs: 3_000, sleptMs: 2_000 }).wake).toEqual([]);
+    expect(rest({ id: "a", state: "asleep", awaitedMs: 20_000, sleptMs: 30_000 }).wake).toEqual([]);
+  });
+
+  it("puts the least recently used idle instance to sleep for one that is awaited", () => {
+    const half = { gpuMemoryBytes: "1", gpuShare: 0.5 };
+    const found = rest(
+      { id: "a", state: "awake", unusedMs: 20_000, spec: half },
+      { id: "b", state: "awake", unusedMs: 30_000, spec: half },
+      { id: "c", state: "asleep", awaitedMs: 10, spec: half },
+    );
+    expect(found).toEqual({ sleep: ["b"], wake: [], lacking: ["c"] });
+  });
+
+  it("takes memory of the account with most awake first", () => {
+    const third = { gpuMemoryBytes: "1", gpuShare: 1 / 3 };
+    const found = rest(
+      { id: "a1", state: "awake", owner: "a", unusedMs: 20_000, spec: third },
+      { id: "a2", state: "awake", owner: "a", unusedMs: 10_000, spec: third },
+      { id: "b1", state: "awake", owner: "b", unusedMs: 30_000, spec: third },
+      { id: "c1", state: "asleep", owner: "c", awaitedMs: 10, spec: third },
+    );
+    expect(found.sleep).toEqual(["a1"]);
+  });
+
+  it("waits while those awake are busy or have woken only now", () => {
+    const busy = rest({ id: "a", state: "awake", inFlight: 1 }, { id: "b", state: "asleep", awaitedMs: 10 });
+    expect(busy).toEqual({ sleep: [], wake: [], lacking: ["b"] });
+    const young = rest({ id: "a", state: "awake", awakeMs: 4_000 }, { id: "b", state: "asleep", awaitedMs: 10 });
+    expect(young).toEqual({ sleep: [], wake: [], lacking: ["b"] });
+  });
+
+  it("serves starts and wakes in the order in which they began to wait", () => {
+    const found = rest(
+      { id: "a", state: "asleep", awaitedMs: 10, lacksMs: 1_000 },
+      { id: "b", state: "new", lacksMs: 2_000 },
+    );
+    expect(found).toEqual({ sleep: [], wake: [], lacking: ["a"] });
+  });
+
+  it("gives a later small one nothing of a GPU for which an earlier one waits", () => {
+    const half = { gpuMemoryBytes: "1", gpuShare: 0.5 };
+    const found = rest(
+      { id: "a", state: "awake", inFlight: 1, spec: half },
+      { id: "b", state: "asleep", awaitedMs: 10, lacksMs: 1_000 },
+      { id: "c", state: "asleep", awaitedMs: 10, spec: half },
+    );
+    expect(found).toEqual({ sleep: [], wake: [], lacking: ["b", "c"] });
+  });
+
+  it("interrupts nothing when that would not be enough", () => {
+    const half = { gpuMemoryBytes: "1", gpuShare: 0.5 };
+    const found = rest(
+      { id: "a", state: "awake", inFlight: 1, spec: half },
+      { id: "b", state: "awake", unusedMs: 20_000, spec: half },
+      { id: "c", state: "asleep", awaitedMs: 10 },
+    );
+    expect(found.sleep).toEqual([]);
+  });
+
+  it("never has more awake than fits, whatever arrives when, and starves none", () => {
+    let seed = 7;
+    const random = () => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+      return seed / 2 ** 31;
+    };
+    for (let run = 0; run < 40; run++) {
+      const shares = Array.from({ length: 6 }, () => [1, 0.5, 0.25][Math.floor(random() * 3)] as number);
+      let awake = new Map<number, number>();
+      const waiting = new Map<number, number>();
+      for (let step = 0; step < 120; step++) {
+        if (step < 60 && random() < 0.5) {
+          const asked = Math.floor(random() * 6);
+          if (!awake.has(asked) && !waiting.has(asked)) waiting.set(asked, step);
+        }
+        const busy = step < 60 && random() < 0.3 ? [...awake.keys()][0] : undefined;
+        const found = rest(
+          ...shares.map((gpuShare, index): One => {
+            const since = awake.get(index);
+            const asked = waiting.get(index);
+            return {
+              id: String(index),
+              owner: String(index % 3),
+              state: since === undefined ? "asleep" : "awake",
+              ...(since === undefined ? {} : { awakeMs: (step - since) * 3_000, inFlight: index === busy ? 1 : 0 }),
+              ...(asked === undefined ? {} : { awaitedMs: 1, lacksMs: (step - asked) * 10 }),
+              spec: { gpuMemoryBytes: "1", gpuShare },
+            };
+          }),
+        );
+        for (const id of found.sleep) expect(Number(id)).not.toBe(busy);
+        awake = new Map([...awake].filter(([index]) => !found.sleep.includes(String(index) as InstanceId)));
+        for (const id of found.wake) {
+          awake.set(Number(id), step);
+          waiting.delete(Number(id));
+        }
+        const used = [...awake.keys()].reduce((sum, index) => sum + (shares[index] as number), 0);
+        expect(used).toBeLessThanOrEqual(1);
+      }
+      expect([...waiting.keys()]).toEqual([]);
+    }
+  });
+});
