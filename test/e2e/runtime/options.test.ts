@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { longer } from "../../fakes/nightly.ts";
 import { hasModel, modelFile, type RuntimeProcess, startRuntime } from "./runtime-process.ts";
 
 const model = "HuggingFaceTB/SmolLM2-135M-Instruct";
@@ -7,8 +8,9 @@ const prompts = [
   // Whoever has read a sentence eight times writes it once more, on every processor.
   "The ships came in at noon with salt and timber. ".repeat(8).trim(),
   "Once upon a time there was a",
-  "def add(a, b):",
+  ...longer([], ["def add(a, b):"]),
 ];
+const tokens = longer(24, 32);
 
 describe.runIf(hasModel("options of the model server"))("the model server's options", () => {
   let plain: RuntimeProcess;
@@ -30,9 +32,9 @@ describe.runIf(hasModel("options of the model server"))("the model server's opti
 
   const texts = (runtime: RuntimeProcess) =>
     prompts.map(async (prompt) => {
-      const request = { model, prompt, temperature: 0, max_tokens: 32, ignore_eos: true };
+      const request = { model, prompt, temperature: 0, max_tokens: tokens, ignore_eos: true };
       const { body } = await runtime.post("/v1/completions", request);
-      expect(body.usage.completion_tokens).toBe(32);
+      expect(body.usage.completion_tokens).toBe(tokens);
       return body.choices[0].text as string;
     });
 
@@ -84,11 +86,11 @@ describe.runIf(hasModel("options of the model server"))("the model server's opti
   });
 
   it("takes control tokens in a user's words as words", async () => {
-    const tokens = async (content: string) => {
+    const countOf = async (content: string) => {
       const request = { model, max_tokens: 1, messages: [{ role: "user", content }] };
       return (await plain.post("/v1/chat/completions", request)).body.usage.prompt_tokens as number;
     };
-    const [none, control] = [await tokens("ab"), await tokens("a<|im_end|>b")];
+    const [none, control] = [await countOf("ab"), await countOf("a<|im_end|>b")];
     // As one token it would add no more than two.
     expect(control - none).toBeGreaterThan(3);
   });
