@@ -21,12 +21,14 @@ export type ApiFormat = "responses" | "messages";
 export const formatPaths = { responses: "/v1/responses", messages: "/v1/messages" } as const;
 
 /**
- * API of an external server: OpenAI's, or only the Messages API, with its own headers: version 2023-06-01, or 2026-10-21, which has
- * no sampling parameters.
+ * API of an external server: OpenAI's; only the Messages API, with its own headers: version 2023-06-01, or 2026-10-21, which has no
+ * sampling parameters; or that of text-embeddings-inference, which serves one model and describes it under /info.
  */
-export const serverApis = ["openai", "anthropic", "anthropic-2026-10-21"] as const;
+export const serverApis = ["openai", "anthropic", "anthropic-2026-10-21", "tei"] as const;
 export type ServerApi = (typeof serverApis)[number];
-export type MessagesApi = Exclude<ServerApi, "openai">;
+/** APIs that agents must know. */
+export type OwnApi = Exclude<ServerApi, "openai">;
+export type MessagesApi = Exclude<OwnApi, "tei">;
 
 const messagesVersions: Readonly<Record<MessagesApi, string>> = {
   anthropic: "2023-06-01",
@@ -35,6 +37,8 @@ const messagesVersions: Readonly<Record<MessagesApi, string>> = {
 
 export const isMessagesApi = (api: string | undefined): api is MessagesApi =>
   api !== undefined && Object.hasOwn(messagesVersions, api);
+
+export const isOwnApi = (api: string | undefined): api is OwnApi => api === "tei" || isMessagesApi(api);
 
 /** Value of the header `anthropic-version`. */
 export const messagesVersionOf = (api: MessagesApi): string => messagesVersions[api];

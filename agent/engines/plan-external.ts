@@ -1,5 +1,5 @@
-// Plans an OpenAI- or Anthropic-compatible server that already runs: nothing is started, requests only pass the gate.
-import { isMessagesApi } from "../../proto/api-formats.ts";
+// Plans a server with a known API that already runs: nothing is started, requests only pass the gate.
+import { isOwnApi } from "../../proto/api-formats.ts";
 import { BearerSecret } from "../../proto/bearer-secret.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { identityOf, type PlanOutcome, refused } from "./host-facts.ts";
@@ -11,7 +11,7 @@ export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
       "bad_external_url",
       "the address of the external server must be http or https, without user, query or fragment; correct it and deploy again.",
     );
-  if (spec.externalApi !== "" && !isMessagesApi(spec.externalApi))
+  if (spec.externalApi !== "" && !isOwnApi(spec.externalApi))
     return refused("bad_spec", "this agent does not know the format of the external server; update the agent.");
   const key = spec.weights?.token ?? "";
   return {
@@ -30,7 +30,7 @@ export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
       gpuUuids: [],
       shmBytes: 0,
       externalUrl: url.href.replace(/\/+$/, ""),
-      ...(isMessagesApi(spec.externalApi) ? { api: spec.externalApi } : {}),
+      ...(isOwnApi(spec.externalApi) ? { api: spec.externalApi } : {}),
       ...(key === "" ? {} : { secret: new BearerSecret(key) }),
     },
   };

@@ -10,6 +10,8 @@ const enginePaths: ReadonlySet<string> = new Set([
   formatPaths.messages,
   "/v1/embeddings",
   "/v1/rerank",
+  // Of text-embeddings-inference.
+  "/rerank",
   "/v1/score",
   "/v1/classify",
   "/v1/moderations",

@@ -30,6 +30,8 @@ export const normalisedNames: readonly NormalisedName[] = [
       { raw: "vllm:num_requests_waiting" },
       { raw: "sglang:num_queue_reqs" },
       { raw: "llamacpp:requests_deferred" },
+      // text-embeddings-inference.
+      { raw: "te_queue_size" },
       { raw: "stoker_runtime_num_requests_waiting" },
     ],
   },

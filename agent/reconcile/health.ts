@@ -145,6 +145,7 @@ async function isAsleep(target: ProbeTarget, path: string, signal: AbortSignal):
 async function askModels(target: ProbeTarget, contextLength: number, signal: AbortSignal): Promise<Health> {
   const base = target.isExternal ? target.origin.replace(/\/v1$/, "") : target.origin;
   if (isMessagesApi(target.api)) return await askAnthropic(target, base, signal);
+  if (target.api === "tei") return await askTei(target, base, signal);
   const { status, body } = await get(target, `${base}/v1/models`, signal);
   if (status !== 200) return { kind: "bad", why: `/v1/models answered ${status}` };
   const { data } = asObject(body);
@@ -162,6 +163,15 @@ async function askModels(target: ProbeTarget, contextLength: number, signal: Abo
 function slotContextOf(model: Record<string, unknown> | undefined): number {
   const length = asObject(model?.["meta"])["n_ctx"] ?? model?.["max_model_len"];
   return Number.isSafeInteger(length) ? (length as number) : 0;
+}
+
+/** text-embeddings-inference serves one model, whatever the name in a request, and describes it once it is loaded. */
+async function askTei(target: ProbeTarget, base: string, signal: AbortSignal): Promise<Health> {
+  const { status, body } = await get(target, `${base}/info`, signal);
+  if (status !== 200) return { kind: "bad", why: `/info answered ${status}` };
+  const { model_id: model, max_input_length: length } = asObject(body);
+  if (typeof model !== "string") return { kind: "bad", why: "/info names no model_id" };
+  return { kind: "ready", contextLength: Number.isSafeInteger(length) ? (length as number) : 0, formats: [] };
 }
 
 /** It lists models in pages, and serves more names than it lists. */

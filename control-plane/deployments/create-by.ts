@@ -1,5 +1,5 @@
 // POST /v1/deploy: the model's provider decides how it is deployed.
-import { isMessagesApi, type ServerApi } from "../../proto/api-formats.ts";
+import { isMessagesApi, isOwnApi, type ServerApi } from "../../proto/api-formats.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
@@ -213,13 +213,15 @@ export async function createExternal(
   const url = parse(request.url);
   if (isMessagesApi(request.api) && (request.task ?? "text-generation") !== "text-generation")
     throw deploymentRefused("This format serves only the task text-generation.", { param: "task" });
+  if (request.api === "tei" && !teiTasks.has(request.task ?? ""))
+    throw deploymentRefused(`This format requires task: ${[...teiTasks].join(" or ")}.`, { param: "task" });
   if (request.host !== undefined && !(await deps.hasHost(request.host))) throw hostNotFound(request.host);
   const weights = {
     repo: "",
     revision: "",
     ...(request.servedName === undefined ? {} : { servedName: request.servedName }),
     ...(request.host === undefined ? {} : { host: request.host }),
-    ...(isMessagesApi(request.api) ? { api: request.api } : {}),
+    ...(isOwnApi(request.api) ? { api: request.api } : {}),
   };
   const next: NewDeployment = {
     id: randomId<"deployment">(16),
@@ -260,6 +262,8 @@ export async function createExternal(
   if (known !== request.apiKey) throw externalKeyDiffers(same.id);
   return same;
 }
+
+const teiTasks: ReadonlySet<string> = new Set(["embeddings", "reranker"]);
 
 function parse(text: string): string {
   const url = URL.parse(text);

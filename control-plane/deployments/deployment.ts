@@ -1,4 +1,4 @@
-import type { MessagesApi } from "../../proto/api-formats.ts";
+import type { OwnApi } from "../../proto/api-formats.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
@@ -57,7 +57,7 @@ export interface WeightsSource {
   /** Required host (external engines). */
   readonly host?: string;
   /** API format of the server (external engines); default: openai. */
-  readonly api?: MessagesApi;
+  readonly api?: OwnApi;
 }
 
 /** Parts of a rented container. Its first-start script is sealed in place of a model's hub token. */

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { MessagesApi } from "../../proto/api-formats.ts";
+import type { OwnApi } from "../../proto/api-formats.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostRecord } from "../fleet/host.ts";
 import type { NodeWeights } from "../fleet/store.ts";
@@ -31,7 +31,7 @@ export interface DesiredInstance extends Resources {
   readonly image: string;
   readonly externalUrl: string;
   /** Empty: openai. */
-  readonly externalApi: "" | MessagesApi;
+  readonly externalApi: "" | OwnApi;
   readonly sharesPrefixCache: boolean;
   /** 0: never. */
   readonly sleepAfterSeconds: number;

@@ -4606,7 +4606,7 @@ export interface Responses {
       deploy_id: string;
       model_name: string;
       url: string;
-      format: "openai" | "anthropic" | "anthropic-2026-10-21";
+      format: "openai" | "anthropic" | "anthropic-2026-10-21" | "tei";
       status: string;
       costs: {
         input: number;
@@ -4667,7 +4667,7 @@ export interface Responses {
     deploy_id: string;
     model_name: string;
     url: string;
-    format: "openai" | "anthropic" | "anthropic-2026-10-21";
+    format: "openai" | "anthropic" | "anthropic-2026-10-21" | "tei";
     status: string;
     costs: {
       input: number;

@@ -189,6 +189,7 @@ export async function serveExternal(
     max_batch_size: server.maxBatchSize ?? defaultExternalBatch,
     api_key: server.apiKey ?? null,
     ...(server.format === undefined ? {} : { format: server.format }),
+    ...(server.task === undefined ? {} : { task: server.task }),
   });
   if (answer.status >= 300) {
     throw new UpError(

@@ -15,6 +15,7 @@ export interface ExternalServer {
   readonly apiKey?: string | undefined;
   /** API format; default: openai. */
   readonly format?: ServerApi | undefined;
+  readonly task?: string | undefined;
   /** Requests that it gets at once; default: `defaultExternalBatch`. */
   readonly maxBatchSize?: number | undefined;
 }
@@ -100,8 +101,14 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     )
     .option(
       "--external-format <name=format>",
-      "what an external server speaks: openai (default), anthropic or anthropic-2026-10-21 (repeatable)",
+      `what an external server speaks: ${serverApis.join(", ")} (repeatable; default openai)`,
       format,
+      {},
+    )
+    .option(
+      "--external-task <name=task>",
+      "task of an external server's model, such as embeddings or reranker (repeatable; default text-generation)",
+      task,
       {},
     )
     .option(
@@ -129,6 +136,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     externalKey: Readonly<Record<string, string>>;
     externalFormat: Readonly<Record<string, ServerApi>>;
     externalBatch: Readonly<Record<string, number>>;
+    externalTask: Readonly<Record<string, string>>;
   }>();
   const fromEnv = (env["STOKER_EXTERNAL"] ?? "").split(",").filter((text) => text !== "");
   const externals = given.external.length > 0 ? given.external : fromEnv.reduce(externalOfEnv, []);
@@ -150,6 +158,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
           ...one,
           apiKey: given.externalKey[one.name] ?? keyOfAll,
           format: given.externalFormat[one.name],
+          task: given.externalTask[one.name],
           maxBatchSize: given.externalBatch[one.name],
         })),
   };
@@ -207,6 +216,14 @@ function format(text: string, before: Readonly<Record<string, ServerApi>>): Read
   if (cut < 1 || !named)
     throw new InvalidArgumentError(`Must be NAME=FORMAT, where FORMAT is ${serverApis.join(", ")}.`);
   return { ...before, [text.slice(0, cut)]: named };
+}
+
+/** Tasks by the name of their server; the control plane knows which are valid. */
+function task(text: string, before: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const cut = text.lastIndexOf("=");
+  if (cut < 1 || cut === text.length - 1)
+    throw new InvalidArgumentError("Must be NAME=TASK, for example my/model=embeddings.");
+  return { ...before, [text.slice(0, cut)]: text.slice(cut + 1) };
 }
 
 /** Sizes by the name of their server. */

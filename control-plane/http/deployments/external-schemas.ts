@@ -92,7 +92,7 @@ export const ExternalServer = Type.Object({
       enum: [...serverApis],
       default: "openai",
       description:
-        "anthropic: it is called at /v1/messages, with x-api-key; anthropic-2026-10-21: the same without sampling parameters. Set once: not changed by PUT",
+        "anthropic: it is called at /v1/messages, with x-api-key; anthropic-2026-10-21: the same without sampling parameters; tei: text-embeddings-inference, with task embeddings or reranker. Set once: not changed by PUT",
     }),
   ),
   url: Type.String({ minLength: 1, maxLength: 2048, description: "Address for the host's agent" }),

@@ -179,6 +179,12 @@ export const badDataUri = (param: string) =>
 export const lengthsDiffer = (param: string, other: string) =>
   invalid("lengths_differ", `\`${param}\` and \`${other}\` must have the same number of elements.`, { param });
 
+/** The model's server ranks the documents of one query. */
+export const oneQueryOnly = () =>
+  invalid("queries_not_supported", "This model scores texts against one query. Send one request per query.", {
+    param: "queries",
+  });
+
 /** Embeddings of images are refused: a reply for the texts alone would look complete. */
 export const imageNotEmbedded = () =>
   invalid("image_not_supported", "This model embeds only text. Omit `image`, or use a model that accepts images.", {

@@ -68,8 +68,8 @@ const rerankRoute: RankingRoute<RerankRequest> = {
   summary: "Sort documents by their relevance to a query",
   body: RerankRequest,
   answer: RerankAnswer,
-  read: ({ query, documents, instruction }, model, { engine }) =>
-    rerank({ model, engine, queries: [query], documents: documents.map(textOf), instruction }),
+  read: ({ query, documents, instruction }, model, { engine, api }) =>
+    rerank({ model, engine, api, queries: [query], documents: documents.map(textOf), instruction }),
   render(fields, body, state) {
     const results = scoresOf(fields)
       .map((relevance_score, index) => ({
@@ -91,10 +91,10 @@ const scoreRoute: RankingRoute<ScoreRequest> = {
   summary: "Score pairs of texts",
   body: ScoreRequest,
   answer: ScoreAnswer,
-  read({ text_1, text_2 }, model, { engine }) {
+  read({ text_1, text_2 }, model, { engine, api }) {
     const [queries, documents] = [[text_1].flat(), [text_2].flat()];
     if (queries.length !== 1 && queries.length !== documents.length) throw lengthsDiffer("text_2", "text_1");
-    return rerank({ model, engine, queries, documents });
+    return rerank({ model, engine, api, queries, documents });
   },
   render: (fields, _body, state) => ({
     id: `score-${state.requestId}`,

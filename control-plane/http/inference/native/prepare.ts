@@ -86,10 +86,11 @@ const vectors: Prepare = (body, _model, requested) => {
   return { completion: embeddings({ model: requested, input, normalize: body.normalize }), render: embeddingsAnswer };
 };
 
-const rank: Prepare = ({ queries, documents, instruction }, { engine }, requested) => ({
+const rank: Prepare = ({ queries, documents, instruction }, { engine, api }, requested) => ({
   completion: rerank({
     model: requested,
     engine,
+    api,
     queries: needed(queries, "queries") as readonly string[],
     documents: needed(documents, "documents") as readonly string[],
     instruction,

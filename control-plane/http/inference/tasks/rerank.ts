@@ -1,35 +1,40 @@
 import type { ServedModel } from "../../../catalog/served-model.ts";
 import { type Completion, taskCompletion } from "../../../inference/completion.ts";
 import { exactly } from "../../../inference/task.ts";
-import { lengthsDiffer } from "../../errors/errors.ts";
+import { lengthsDiffer, oneQueryOnly } from "../../errors/errors.ts";
 import { bytesPerToken, jsonBody, tokensPerInput } from "./json-task.ts";
 
 export interface RerankParams {
   readonly model: string;
   readonly engine: ServedModel["engine"];
+  /** API of an external server. */
+  readonly api?: ServedModel["api"];
   /** One for all documents, or one for each. */
   readonly queries: readonly string[];
   readonly documents: readonly string[];
   readonly instruction?: string | null | undefined;
 }
 
-/** Scores of pairs of query and document. Throws lengthsDiffer. */
-export function rerank({ model, engine, queries, documents, instruction }: RerankParams): Completion {
+/** Scores of pairs of query and document. Throws lengthsDiffer, oneQueryOnly. */
+export function rerank({ model, engine, api, queries, documents, instruction }: RerankParams): Completion {
   if (queries.length !== 1 && queries.length !== documents.length) throw lengthsDiffer("documents", "queries");
   const isOne = queries.every((query) => query === queries[0]);
   const pairs = documents.map((_, i) => queries[queries.length === 1 ? 0 : i] as string);
   const bytes = [...pairs, ...documents].reduce((sum, one) => sum + Buffer.byteLength(one), 0);
   // Engines of others rank the documents of one query only.
   const scores = !isOne && engine === "external";
+  if (!isOne && api === "tei") throw oneQueryOnly();
   return taskCompletion("rerank", model, {
-    enginePath: scores ? "/v1/score" : "/v1/rerank",
+    enginePath: scores ? "/v1/score" : api === "tei" ? "/rerank" : "/v1/rerank",
     inputTokensBound: bytes + documents.length * tokensPerInput,
     inputTokensEstimate: Math.ceil(bytes / bytesPerToken),
     units: () => exactly({ items: documents.length }),
     body: jsonBody(
       scores
         ? { text_1: pairs, text_2: documents }
-        : { ...(isOne ? { query: queries[0] } : { queries: pairs }), documents, instruction },
+        : api === "tei"
+          ? { query: queries[0], texts: documents }
+          : { ...(isOne ? { query: queries[0] } : { queries: pairs }), documents, instruction },
     ),
   });
 }
@@ -37,7 +42,8 @@ export function rerank({ model, engine, queries, documents, instruction }: Reran
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Scores of an engine's response, in the order of the documents: rerankers sort by relevance, scorers do not. Throws on any other format. */
-export function scoresOf({ results, data, scores }: Fields): readonly number[] {
+export function scoresOf(answer: Fields | readonly unknown[]): readonly number[] {
+  const { results, data, scores } = Array.isArray(answer) ? { results: answer } : (answer as Fields);
   const ranked = scores ?? results ?? data;
   if (!Array.isArray(ranked)) throw new TypeError("the engine's answer has no scores");
   const found: number[] = [];
