@@ -45,4 +45,4 @@ function leastOf(ready: readonly Route[], tried: readonly Route[]): Route | unde
 }
 
 const choiceOf = (route: Route | undefined, { tokens, sequences }: RoutedPrompt): Choice | undefined =>
-  route && { route, sequences, freshTokens: tokens, cachedTokens: 0, judged: 0, isWaiting: false };
+  route && { route, sequences, freshTokens: tokens, cachedTokens: 0, judged: 0, load: undefined, isWaiting: false };

@@ -66,7 +66,7 @@ interface Instance {
 interface Gateway {
   readonly router: Router;
   readonly pick: Pick;
-  readonly routes: Route[];
+  routes: readonly Route[];
 }
 
 export class Fleet {
@@ -102,9 +102,10 @@ export class Fleet {
 
   /** Gateways send each other hints, which arrive later. */
   #routerOf(gateway: number): Router {
-    if (this.#options.gateways === 1) return new Router(this.#random.next);
-    const index = new PrefixIndex();
     const { timeline } = this;
+    const clock = () => timeline.nowMs;
+    const index = new PrefixIndex();
+    if (this.#options.gateways === 1) return new Router(this.#random.next, index, undefined, scopes, clock);
     const later = (act: () => void, ms: number) => timeline.set(timeline.add({ act }), timeline.nowMs + ms);
     const hints = new PrefixHints({
       index,
@@ -120,7 +121,7 @@ export class Fleet {
         },
       },
     });
-    return new Router(this.#random.next, index, hints);
+    return new Router(this.#random.next, index, hints, scopes, clock);
   }
 
   get size(): number {
@@ -205,17 +206,14 @@ export class Fleet {
       sinceMs: timeline.nowMs,
       requests: new Set(),
     });
-    for (const { routes } of this.#gateways) routes.push(routeTo(slot, profile));
+    for (const gateway of this.#gateways) gateway.routes = [...gateway.routes, routeTo(slot, profile)];
   }
 
   #remove(slot: number): void {
     const instance = this.#instances.get(slot) as Instance;
     this.#count(instance);
     this.#instances.delete(slot);
-    for (const { routes } of this.#gateways) {
-      const at = routes.findIndex((route) => route.slot === slot);
-      routes.splice(at, 1);
-    }
+    for (const gateway of this.#gateways) gateway.routes = gateway.routes.filter((route) => route.slot !== slot);
     instance.engine.stop();
     for (const request of [...instance.requests]) request.lost(this.timeline.nowMs);
   }

@@ -17,6 +17,13 @@ export class Histogram {
     this.sum += value;
   }
 
+  merge(other: Histogram): void {
+    while (this.#buckets.length < other.#buckets.length) this.#buckets.push(0);
+    for (const [at, count] of other.#buckets.entries()) this.#buckets[at] = (this.#buckets[at] as number) + count;
+    this.count += other.count;
+    this.sum += other.sum;
+  }
+
   /** 0 without values. */
   quantile(share: number): number {
     let left = Math.max(1, Math.ceil(this.count * share));

@@ -6,6 +6,7 @@ import {
   type ConversationShape,
   conversationArrivals,
   conversations,
+  later,
   questions,
   singles,
   type World,
@@ -155,7 +156,3 @@ export const scenarios: readonly Scenario[] = [
     },
   ),
 ];
-
-function later(world: World, atMs: number, act: () => void): void {
-  world.fleet.timeline.set(world.fleet.timeline.add({ act }), atMs);
-}

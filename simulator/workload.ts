@@ -210,3 +210,8 @@ export function singles(world: World, shape: SingleShape, rate: (nowMs: number) 
     }),
   );
 }
+
+/** Calls `act` once. */
+export function later(world: World, atMs: number, act: () => void): void {
+  world.fleet.timeline.set(world.fleet.timeline.add({ act }), atMs);
+}

@@ -1,19 +1,26 @@
-// Chooses the next request when the engine is full: the account that was served the fewest virtual tokens since the queue was
-// last empty, first come first served within it. Pure. Of the work done while the queue was empty only requests in flight
+// Chooses the next request when the engine is full: of the best service tier that waits, the account that was served the fewest
+// virtual tokens since the queue was last empty, first come first served within it. Pure. Of the work done while the queue was empty only requests in flight
 // count, so an account gains no credit from idle times. An account that arrives later starts at the finished work of the least
 // served account: it can catch up by at most the work in flight at that moment.
+
+import { serviceTiers, tierRank } from "../../proto/service-tier.ts";
 
 export interface Queued {
   readonly account: string;
   /** Expected cost in virtual tokens. */
   readonly cost: number;
+  /** A value of `tierRank`: lower ones go first. Absent: that of the default tier. */
+  readonly tier?: number;
 }
+
+export const tierOf = ({ tier }: Queued): number => tier ?? tierRank.default;
 
 interface Share<W> {
   /** Virtual tokens started since the queue was last empty, and those in flight at that moment. */
   served: number;
   inFlight: number;
   inFlightCost: number;
+  /** By tier, then by arrival. */
   readonly waiting: W[];
   /** Arrival number of each waiter, in step with `waiting`. */
   readonly arrivals: number[];
@@ -24,6 +31,7 @@ const idleKept = 64;
 
 export class FairQueue<W extends Queued> {
   readonly #shares = new Map<string, Share<W>>();
+  readonly #sizes: number[] = serviceTiers.map(() => 0);
   #size = 0;
   #arrivals = 0;
   #active = 0;
@@ -33,33 +41,76 @@ export class FairQueue<W extends Queued> {
     return this.#size;
   }
 
+  /** Waiters of one tier. */
+  sizeOf(tier: number): number {
+    return this.#sizes[tier] as number;
+  }
+
   push(waiter: W): void {
     if (this.#size === 0) this.#beginCounting();
     const share = this.#activate(waiter.account);
-    share.waiting.push(waiter);
-    share.arrivals.push(this.#arrivals++);
+    const { waiting, arrivals } = share;
+    const tier = tierOf(waiter);
+    let at = waiting.length;
+    while (at > 0 && tierOf(waiting[at - 1] as W) > tier) at -= 1;
+    if (at === waiting.length) {
+      waiting.push(waiter);
+      arrivals.push(this.#arrivals++);
+    } else {
+      waiting.splice(at, 0, waiter);
+      arrivals.splice(at, 0, this.#arrivals++);
+    }
+    this.#sizes[tier] = this.sizeOf(tier) + 1;
     this.#size += 1;
   }
 
-  /** Returns the next waiter, which stays in the queue. Accounts whose first waiter `mayRun` refuses are skipped. */
-  next(mayRun: (waiter: W) => boolean = () => true): W | undefined {
-    let best: Share<W> | undefined;
+  /**
+   * Returns the next waiter of `fromTier` or a later tier, which stays in the queue. Accounts whose first such waiter `mayRun`
+   * refuses are skipped.
+   */
+  next(mayRun: (waiter: W) => boolean = () => true, fromTier = 0): W | undefined {
+    let best: W | undefined;
+    let bestShare: Share<W> | undefined;
+    let bestArrival = 0;
     for (const share of this.#shares.values()) {
-      const [waiter] = share.waiting;
+      let at = 0;
+      if (fromTier > 0) while (at < share.waiting.length && tierOf(share.waiting[at] as W) < fromTier) at += 1;
+      const waiter = share.waiting[at];
       if (!waiter || !mayRun(waiter)) continue;
-      if (!best || share.served < best.served || (share.served === best.served && first(share) < first(best)))
-        best = share;
+      const arrival = share.arrivals[at] as number;
+      const order =
+        best && bestShare
+          ? tierOf(waiter) - tierOf(best) || share.served - bestShare.served || arrival - bestArrival
+          : -1;
+      if (order >= 0) continue;
+      best = waiter;
+      bestShare = share;
+      bestArrival = arrival;
     }
-    return best?.waiting[0];
+    return best;
   }
 
-  /** Returns the waiter to evict for one of `account` when the queue is full: the last of the account with the most waiters. */
-  toEvictFor(account: string): W | undefined {
-    const own = this.#shares.get(account)?.waiting.length ?? 0;
+  /**
+   * Returns the waiter to evict for another when the queue is full: the last of the worst tier if that is a worse tier, otherwise
+   * of an account with at least two more waiters. The account with the most such waiters loses one.
+   */
+  toEvictFor(waiter: W): W | undefined {
+    const worst = this.#sizes.findLastIndex((size) => size > 0);
+    const isWorse = worst > tierOf(waiter);
+    const countOf = ({ waiting }: Share<W>) =>
+      isWorse ? waiting.length - firstOfTier(waiting, worst) : waiting.length;
+    const own = this.#shares.get(waiter.account)?.waiting.length ?? 0;
+    let most = isWorse ? 0 : own + 1;
     let longest: Share<W> | undefined;
-    for (const share of this.#shares.values())
-      if (share.waiting.length > (longest?.waiting.length ?? own + 1)) longest = share;
-    return longest?.waiting.at(-1);
+    for (const share of this.#shares.values()) {
+      const count = countOf(share);
+      if (count <= most) continue;
+      most = count;
+      longest = share;
+    }
+    const last = longest?.waiting.at(-1);
+    // A waiter of a better tier does not give way.
+    return last && tierOf(last) >= tierOf(waiter) ? last : undefined;
   }
 
   /** False when it does not wait here. */
@@ -69,6 +120,7 @@ export class FairQueue<W extends Queued> {
     if (!share || at < 0) return false;
     share.waiting.splice(at, 1);
     share.arrivals.splice(at, 1);
+    this.#sizes[tierOf(waiter)] = this.sizeOf(tierOf(waiter)) - 1;
     this.#size -= 1;
     this.#settleDown(waiter.account, share);
     return true;
@@ -140,4 +192,10 @@ export class FairQueue<W extends Queued> {
 }
 
 const isActive = <W>(share: Share<W>) => share.inFlight > 0 || share.waiting.length > 0;
-const first = <W>(share: Share<W>) => share.arrivals[0] as number;
+
+/** Waiters are in the order of their tiers. */
+function firstOfTier(waiting: readonly Queued[], tier: number): number {
+  let at = waiting.length;
+  while (at > 0 && tierOf(waiting[at - 1] as Queued) >= tier) at -= 1;
+  return at;
+}

@@ -1,7 +1,8 @@
-// Admission to one engine: at most as many sequences as its batch holds, a bounded wait, fairness between accounts.
-// Pure except for the injected clock. A waiter that needs more permits than are free is not overtaken: otherwise it would
-// starve behind narrow ones.
-import { FairQueue, type Queued } from "./fair-queue.ts";
+// Admission to one engine: at most as many sequences as its batch holds, a bounded wait, service tiers, fairness between accounts.
+// Pure except for the injected clock. A waiter that needs more permits than are free is overtaken only by better tiers and by accounts
+// with nothing running, each at most `maxOvertakes` times: otherwise it would starve behind narrow ones.
+import { serviceTiers, tierRank } from "../../proto/service-tier.ts";
+import { FairQueue, type Queued, tierOf } from "./fair-queue.ts";
 
 interface Turn {
   readonly permits: number;
@@ -35,6 +36,16 @@ interface GateOptions {
 /** Default number of concurrent requests of an account to a model: one instance must be able to queue all of them. */
 const minQueueLimit = 200;
 
+/** Admissions of better tiers while one of a worse tier waits. The next one is of the worse tier; batches have no such bound. */
+const maxOvertakes = 16;
+/** Part of the permits that is kept for accounts with nothing running, and from batches. */
+const keptShare = 1 / 8;
+/** Below this number of permits none is kept. */
+const minToKeep = 8;
+/** How long an account, or interactive use, counts as present after its last request. */
+const presentMs = 60_000;
+const maxAbsent = 1_024;
+
 export class Gate {
   readonly #clock: () => number;
   readonly #maxWaitMs: number;
@@ -50,6 +61,12 @@ export class Gate {
   #waitingPermits = 0;
   /** First in line, but needs more permits than are free. */
   #nextInLine: Waiter | undefined;
+  #nextOvertaken = 0;
+  /** By tier: admissions of better tiers since one of it was admitted. Counted while it waits. */
+  readonly #overtaken: number[] = serviceTiers.map(() => 0);
+  /** Accounts that ran requests within `presentMs` and hold no permits now: when the last one ended. Oldest first. */
+  readonly #absent = new Map<string, number>();
+  #interactiveAtMs = Number.NEGATIVE_INFINITY;
   #serviceMs = 0;
 
   constructor(options: GateOptions) {
@@ -74,12 +91,15 @@ export class Gate {
 
   /** Calls `admitted` or `refused`, now or later. */
   enter(waiter: Waiter): void {
-    if (this.#queue.size === 0 && this.#fits(waiter) && this.#isWithinShare(waiter)) {
+    if (tierOf(waiter) !== tierRank.batch) this.#interactiveAtMs = this.#clock();
+    if (this.#queue.size === 0 && this.#isWithinShare(waiter) && this.#fits(waiter)) {
       this.#admit(waiter);
       return;
     }
+    this.#noteWaiting(waiter);
     const isFull = this.#queue.size >= (this.#queueLimit ?? Math.max(minQueueLimit, 4 * this.#capacity));
-    if (waiter.isHasty || (isFull && !this.#evictFor(waiter))) {
+    const mayWait = waiter.isHasty ? this.#queue.size > 0 && !isFull : !isFull || this.#evictFor(waiter);
+    if (!mayWait) {
       waiter.refused("busy");
       return;
     }
@@ -87,6 +107,7 @@ export class Gate {
     this.#waitingSince.set(waiter, this.#clock());
     this.#waitingPermits += waiter.permits;
     this.#pump();
+    if (waiter.isHasty && this.#take(waiter)) waiter.refused("busy");
   }
 
   leave(waiter: Waiter): void {
@@ -102,7 +123,11 @@ export class Gate {
     this.#used -= turn.permits;
     const left = (this.#usedBy.get(waiter.account) ?? 0) - turn.permits;
     if (left > 0) this.#usedBy.set(waiter.account, left);
-    else this.#usedBy.delete(waiter.account);
+    else {
+      this.#usedBy.delete(waiter.account);
+      this.#absent.set(waiter.account, this.#clock());
+      if (this.#absent.size > maxAbsent) this.#absent.delete(this.#absent.keys().next().value as string);
+    }
     this.#queue.ended(waiter, actualCost);
     const took = this.#clock() - turn.sinceMs;
     this.#serviceMs = this.#serviceMs === 0 ? took : this.#serviceMs * 0.9 + took * 0.1;
@@ -138,9 +163,16 @@ export class Gate {
     return Math.min(60, Math.max(1, Math.ceil((rounds * this.#serviceMs) / 1000)));
   }
 
+  #noteWaiting(waiter: Waiter): void {
+    if (this.#absent.delete(waiter.account)) this.#absent.set(waiter.account, this.#clock());
+    const next = this.#nextInLine;
+    if (!next || tierOf(waiter) >= tierOf(next)) return;
+    if ((this.#overtaken[tierOf(next)] as number) < maxOvertakes) this.#nextInLine = undefined;
+  }
+
   /** A queue full of one account's requests must not shut out the others. */
   #evictFor(waiter: Waiter): boolean {
-    const last = this.#queue.toEvictFor(waiter.account);
+    const last = this.#queue.toEvictFor(waiter);
     if (!last || last === this.#nextInLine) return false;
     this.#take(last);
     last.refused("busy");
@@ -156,15 +188,33 @@ export class Gate {
     return used === 0 || used + this.#need(waiter) <= this.#maxOfAccount;
   }
 
+  /** Free permits that this waiter must leave to others. */
+  #keptFrom(waiter: Waiter): number {
+    if (this.#capacity < minToKeep) return 0;
+    const most = Math.floor(this.#capacity * keptShare);
+    const presentSince = this.#clock() - presentMs;
+    if (tierOf(waiter) === tierRank.batch && this.#interactiveAtMs > presentSince) return most;
+    if (!this.#usedBy.has(waiter.account)) return 0;
+    for (const [account, since] of this.#absent) {
+      if (since > presentSince) break;
+      this.#absent.delete(account);
+    }
+    return Math.min(this.#absent.size, most);
+  }
+
   #fits(waiter: Waiter): boolean {
-    return this.#used + this.#need(waiter) <= this.#capacity;
+    // One wider than what may be used beside the kept permits runs when nothing else does.
+    return this.#used === 0 || this.#used + this.#need(waiter) <= this.#capacity - this.#keptFrom(waiter);
   }
 
   #take(waiter: Waiter): boolean {
     if (!this.#queue.remove(waiter)) return false;
     this.#waitingSince.delete(waiter);
     this.#waitingPermits -= waiter.permits;
-    if (this.#nextInLine === waiter) this.#nextInLine = undefined;
+    if (this.#nextInLine === waiter) {
+      this.#nextInLine = undefined;
+      this.#nextOvertaken = 0;
+    }
     return true;
   }
 
@@ -174,16 +224,44 @@ export class Gate {
     this.#usedBy.set(waiter.account, (this.#usedBy.get(waiter.account) ?? 0) + permits);
     waiter.turn = { permits, sinceMs: this.#clock() };
     this.#inFlight += 1;
+    this.#absent.delete(waiter.account);
+    this.#countOvertaken(tierOf(waiter));
     this.#queue.started(waiter);
     waiter.admitted();
   }
 
+  #countOvertaken(tier: number): void {
+    this.#overtaken[tier] = 0;
+    if (this.#queue.size === 0) return;
+    for (let worse = tier + 1; worse < tierRank.batch; worse++)
+      this.#overtaken[worse] = this.#queue.sizeOf(worse) > 0 ? (this.#overtaken[worse] as number) + 1 : 0;
+  }
+
+  /** Tier to begin with: a worse one than the best after it was overtaken often enough. */
+  #firstTier(): number {
+    for (let tier = tierRank.batch - 1; tier > 0; tier--)
+      if ((this.#overtaken[tier] as number) >= maxOvertakes && this.#queue.sizeOf(tier) > 0) return tier;
+    return 0;
+  }
+
+  /** Returns the next waiter to admit, which stays in the queue; undefined: none fits now. */
+  #next(): Waiter | undefined {
+    const mayRun = (waiter: Waiter) => this.#isWithinShare(waiter);
+    this.#nextInLine ??= this.#queue.next(mayRun, this.#firstTier());
+    const next = this.#nextInLine;
+    if (!next || this.#fits(next)) return next;
+    // Permits that it may not use are for accounts with nothing running.
+    const isHeldBack = this.#used + this.#need(next) <= this.#capacity;
+    if (!isHeldBack || this.#nextOvertaken >= maxOvertakes) return undefined;
+    const other = this.#queue.next((waiter) => !this.#usedBy.has(waiter.account) && this.#fits(waiter));
+    if (other) this.#nextOvertaken += 1;
+    return other;
+  }
+
   #pump(): void {
-    for (;;) {
-      if (this.#queue.size === 0) return;
-      this.#nextInLine ??= this.#queue.next((waiter) => this.#isWithinShare(waiter));
-      const next = this.#nextInLine;
-      if (!next || !this.#fits(next)) return;
+    while (this.#queue.size > 0) {
+      const next = this.#next();
+      if (!next) return;
       this.#take(next);
       this.#admit(next);
     }

@@ -84,6 +84,7 @@ export class PromptBlocks {
 
 /** Hashes of prompts begin with these: prompts are compared only within a scope, an account and the adapter if a request uses one. */
 export interface PromptScope {
+  readonly account: string;
   /** 32 bits each. */
   readonly place: number;
   readonly tag: number;
@@ -106,11 +107,11 @@ export class PromptScopes {
 
   of(account: string, adapter: string | undefined): PromptScope {
     const name = adapter === undefined ? account : `${account}\0${adapter}`;
-    return this.#known.get(name) ?? keepNewest(this.#known, name, this.#make(name), maxScopes);
+    return this.#known.get(name) ?? keepNewest(this.#known, name, this.#make(account, name), maxScopes);
   }
 
-  #make(name: string): PromptScope {
+  #make(account: string, name: string): PromptScope {
     const bytes = createHmac("sha256", this.#secret).update(name).digest();
-    return { place: bytes.readUInt32LE(0), tag: bytes.readUInt32LE(4) };
+    return { account, place: bytes.readUInt32LE(0), tag: bytes.readUInt32LE(4) };
   }
 }

@@ -6,6 +6,7 @@ import { hashText } from "./hash.ts";
 import type { PrefixHints } from "./prefix-hints.ts";
 import { PrefixIndex } from "./prefix-index.ts";
 import { PromptBlocks, type PromptScope, PromptScopes } from "./prompt-blocks.ts";
+import { type AccountLoad, Reserve } from "./reserve.ts";
 
 /** A running sequence delays a prompt as much as this many tokens of another prompt. */
 const tokensPerSequence = 256;
@@ -33,6 +34,8 @@ export interface Choice {
   readonly cachedTokens: number;
   /** Whose predictions `learn` corrects. */
   readonly judged: number;
+  /** Load of its account; undefined where no instances are kept free. */
+  readonly load: AccountLoad | undefined;
   /** Its prompt counts as waiting: sent and without a first byte. */
   isWaiting: boolean;
 }
@@ -56,27 +59,30 @@ export class Router {
   readonly #hints: Pick<PrefixHints, "note"> | undefined;
   /** By scope and deployment: share of the predicted cached tokens that engines reported. */
   readonly #trusts = new Map<number, number>();
+  readonly #reserve: Reserve;
   #slots = new Int32Array(64);
   #shares = new Float64Array(64);
   #scores = new Float64Array(64);
   #equals = new Int32Array(64);
 
-  /** `random`: from 0 up to, not including, 1. `hints`: undefined without other control planes. `scopes`: as theirs. */
+  /** `random`: from 0 up to, not including, 1. `hints`: undefined without other control planes. `scopes`: as theirs. `clock`: monotonic ms. */
   constructor(
     random: () => number = Math.random,
     index: PrefixIndex = new PrefixIndex(),
     hints?: Pick<PrefixHints, "note">,
     scopes: PromptScopes = new PromptScopes(randomBytes(32)),
+    clock: () => number = () => performance.now(),
   ) {
     this.#random = random;
     this.#index = index;
     this.#hints = hints;
     this.scopes = scopes;
+    this.#reserve = new Reserve(clock);
   }
 
   /**
-   * Returns the best ready instance that was not tried yet; undefined if none is left. Prefers any with free batch slots. Call
-   * `sent` when the request is sent there.
+   * Returns the best ready instance that was not tried yet; undefined if none is left. Prefers any with free batch slots; those
+   * that are kept free of the account (reserve.ts) come last. Call `sent` when the request is sent there.
    */
   pick(ready: readonly Route[], tried: readonly Route[], prompt: RoutedPrompt): Choice | undefined {
     const count = ready.length;
@@ -95,12 +101,20 @@ export class Router {
     const trust = blocks.count === 0 ? 0 : (this.#trusts.get(judged) ?? 1);
     const cachedWeight = isNew ? trust * sharedWeight : trust;
     const perSequence = isNew ? tokensPerSequenceOfNew : tokensPerSequence;
+    const load = this.#reserve.loadOf(ready, scope.account);
+    const avoided = load && this.#reserve.avoidedBy(load, ready);
     let best = Number.POSITIVE_INFINITY;
     let hasFree = false;
+    let lastAt = -1;
     for (let i = 0; i < count; i++) {
       const route = ready[i] as Route;
       if (tried.length > 0 && isTried(route, tried)) {
         scores[i] = Number.POSITIVE_INFINITY;
+        continue;
+      }
+      if (avoided !== undefined && avoided[i] === 1) {
+        scores[i] = Number.POSITIVE_INFINITY;
+        lastAt = i;
         continue;
       }
       const excess = route.inFlight + sequences - route.maxBatchSize;
@@ -119,20 +133,30 @@ export class Router {
       else if (score < best) best = score;
       scores[i] = score;
     }
-    const at = this.#oneOfEqual(ready, best + equalTokens);
+    const found = this.#oneOfEqual(ready, best + equalTokens);
+    const at = found < 0 ? lastAt : found;
     if (at < 0) return undefined;
     const route = ready[at] as Route;
     const fresh = blocks.indexOf(shares[at] as number) + 1;
     this.#index.note(blocks, route.slot, fresh);
     this.#hints?.note(route.instanceId, blocks, fresh);
     const cachedTokens = tokens * (shares[at] as number);
-    return { route, sequences, freshTokens: tokens - trust * cachedTokens, cachedTokens, judged, isWaiting: false };
+    return {
+      route,
+      sequences,
+      freshTokens: tokens - trust * cachedTokens,
+      cachedTokens,
+      judged,
+      load,
+      isWaiting: false,
+    };
   }
 
   sent(choice: Choice): void {
     choice.isWaiting = true;
     choice.route.queuedTokens += choice.freshTokens;
     choice.route.inFlight += choice.sequences;
+    if (choice.load) this.#reserve.started(choice.load, choice.sequences);
   }
 
   /** The prompt was evaluated. */
@@ -145,6 +169,7 @@ export class Router {
   ended(choice: Choice): void {
     this.sawFirstByte(choice);
     choice.route.inFlight -= choice.sequences;
+    if (choice.load) this.#reserve.ended(choice.load, choice.sequences);
   }
 
   /** `cached`: prompt tokens that the engine took from its cache, as it reports them. */
