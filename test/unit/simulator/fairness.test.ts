@@ -5,7 +5,7 @@ import { profiles } from "../../../simulator/profile.ts";
 import { type Scenario, simulate } from "../../../simulator/simulate.ts";
 import { backlog, later, singles, type World } from "../../../simulator/workload.ts";
 
-const seeds = [1, 2, 3, 4];
+const seeds = [1, 2];
 const accounts = Array.from({ length: 10 }, (_, i) => `account-${i}`);
 const shape = { promptTokens: 800, outputTokens: 150 };
 const perSecond = 0.1;
@@ -21,19 +21,18 @@ function tenants(instances: number, floodPerSecond: number, losses: readonly num
     kind: "tenants",
     instances: Array(instances).fill(profiles["8b"]),
     gateways: 4,
-    seconds: 900,
+    seconds: 600,
     warmUpSeconds: 120,
     start,
   };
 }
 
-const runs = (scenario: Scenario) =>
-  seeds.slice(0, 32 / scenario.instances.length).map((seed) => simulate(scenario, "stoker", seed));
+const runs = (scenario: Scenario) => seeds.map((seed) => simulate(scenario, "stoker", seed));
 
-describe("a tenant at 1,000 times the others, through 4 gateways", () => {
+describe("a tenant at 1,000 times the others, through 4 gateways", { timeout: 240_000 }, () => {
   it.each([
     ["on 8 instances", 8, []],
-    ["on 16 instances, while 2 hosts are lost", 16, [300_000, 500_000]],
+    ["on 16 instances, while 2 hosts are lost", 16, [250_000, 400_000]],
   ] as const)("leaves the others' first token (p99) within 1.2 times of alone: %s", (_, count, losses) => {
     const alone = runs(tenants(count, 0, losses));
     const together = runs(tenants(count, 1_000 * perSecond, losses));
@@ -42,14 +41,16 @@ describe("a tenant at 1,000 times the others, through 4 gateways", () => {
     // They are served what they send, and the tenant gets what is left.
     const [few, many] = [alone, together].map((outcomes) => ttftOfOthers(outcomes, "flood").count);
     expect((many as number) / (few as number)).toBeGreaterThan(0.95);
-    for (const { tally } of together) expect(tally.accounts.get("flood")?.ttftMs.count).toBeGreaterThan(20_000);
+    for (const { tally } of together) expect(tally.accounts.get("flood")?.ttftMs.count).toBeGreaterThan(15_000);
   });
 });
 
-describe("six tenants with unequal requests, each with more than its share, through 3 gateways", () => {
+describe("six tenants with unequal requests, each with more than its share, through 3 gateways", {
+  timeout: 240_000,
+}, () => {
   it.each([
     ["", []],
-    [" while a host is lost", [300_000]],
+    [" while a host is lost", [150_000]],
   ] as const)("are served equal numbers of tokens%s (Jain's index at least 0.99)", (_, losses) => {
     const start = (world: World) => {
       for (let i = 0; i < 6; i++)
@@ -65,11 +66,11 @@ describe("six tenants with unequal requests, each with more than its share, thro
       kind: "tenants",
       instances: Array(5).fill(profiles["8b"]),
       gateways: 3,
-      seconds: 600,
+      seconds: 300,
       warmUpSeconds: 60,
       start,
     };
-    for (const seed of [1, 2]) {
+    for (const seed of seeds) {
       const outcome = simulate(scenario, "stoker", seed);
       const tokens = tokensByAccount(outcome);
       expect(tokens).toHaveLength(6);
