@@ -4,6 +4,7 @@ import { BlockList, isIP } from "node:net";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { isLoopbackHost } from "../proto/address-rules.ts";
+import { gpuVendors } from "../proto/gpu-vendors.ts";
 import { readS3Settings } from "../proto/s3-settings.ts";
 import { Secret } from "./secret.ts";
 
@@ -137,6 +138,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
       sglang: text("STOKER_SGLANG_IMAGE"),
       llamacpp: text("STOKER_LLAMACPP_IMAGE"),
     },
+    /** Images for GPUs of other makers than NVIDIA. */
+    vendorImages: Object.fromEntries(
+      gpuVendors
+        .filter((vendor) => vendor !== "nvidia" && vendor !== "apple")
+        .map((vendor) => {
+          const image = (name: string) => text(`STOKER_${name}_IMAGE_${vendor.toUpperCase()}`);
+          const own = { stoker: image("RUNTIME"), vllm: image("VLLM"), sglang: image("SGLANG") };
+          return [vendor, { ...own, llamacpp: image("LLAMACPP") }];
+        }),
+    ),
     /** Absolute paths of engine programs for the process driver; undefined: that driver does not run the engine. */
     enginePrograms: {
       vllm: programAt(settings, "STOKER_VLLM_BIN"),

@@ -12,7 +12,7 @@ import { createAdapterFiles } from "./adapters/adapter-files.ts";
 import { Adapters } from "./adapters/adapters.ts";
 import { lastSuccess } from "./backups/backups.ts";
 import { type AgentConfig, readConfig } from "./config.ts";
-import { gpuLoadProbe } from "./fingerprint/gpu-load.ts";
+import { allGpuLoads } from "./fingerprint/all-gpus.ts";
 import { HostInventory } from "./fingerprint/inventory.ts";
 import { openKernelLog } from "./fingerprint/kernel-log.ts";
 import { createXidWatch } from "./fingerprint/xid.ts";
@@ -178,7 +178,10 @@ async function openHost({ config, log, version, ports }: Process, reportSoon: ()
   const plain = await createDrivers(driverName, config, hostId, log, rentals.driver);
   const volumes = hostVolumes(config, driverName, hostId, log);
   const driver = measuredDriver(volumes?.withVolumes(plain) ?? plain, metrics.registry);
-  return { lastBackup, metrics, lock, state, hostId, kernelLog, xids, rentals, inventory, driverName, volumes, driver };
+  return {
+    ...{ lastBackup, metrics, lock, state, hostId, kernelLog, xids, rentals, fingerprint, inventory },
+    ...{ driverName, volumes, driver },
+  };
 }
 
 /** Control, data path and loop, which know each other. */
@@ -309,8 +312,11 @@ async function createDataPath(
 }
 
 /** Dependencies of the reconciliation loop on this host. */
-function loopPartsOf(config: AgentConfig, { metrics, xids, inventory, rentals, driverName, volumes, driver }: Host) {
-  const gpuLoad = gpuLoadProbe();
+function loopPartsOf(
+  config: AgentConfig,
+  { metrics, xids, fingerprint, inventory, rentals, driverName, volumes, driver }: Host,
+) {
+  const gpuLoad = allGpuLoads();
   return {
     driver,
     probe: createProbe(),
@@ -321,6 +327,9 @@ function loopPartsOf(config: AgentConfig, { metrics, xids, inventory, rentals, d
       driver: driverName,
       runtimeImage: config.runtimeImage,
       engineImages: config.engineImages,
+      vendorImages: config.vendorImages,
+      gpuAccess: fingerprint.gpuAccess,
+      cdiDevices: fingerprint.cdiDevices,
       enginePrograms: enginePrograms(config),
       allowedImages: config.allowedImages,
       filesDir: join(config.dataDir, "files"),

@@ -4,6 +4,7 @@ import type { ContainerPlan } from "../reconcile/driver.ts";
 import { ensureNetwork } from "./bridge-network.ts";
 import type { Firewall } from "./firewall.ts";
 import { firewalledNetworks } from "./firewalled-networks.ts";
+import { gpuDevices } from "./gpu-devices.ts";
 import { containerLabels, containerName, networkName } from "./labels.ts";
 import type { ContainerProfile } from "./profile.ts";
 
@@ -77,9 +78,7 @@ export function containerConfig(plan: ContainerPlan, { nodeName, runtimeImage }:
         Target: target,
         ReadOnly: readOnly,
       })),
-      ...(plan.gpuUuids.length > 0
-        ? { DeviceRequests: [{ Driver: "nvidia", DeviceIDs: [...plan.gpuUuids], Capabilities: [["gpu"]] }] }
-        : {}),
+      ...gpuDevices(plan),
     },
   } satisfies ContainerCreateOptions;
   const hash = createHash("sha256").update(JSON.stringify(config)).digest("hex").slice(0, 16);

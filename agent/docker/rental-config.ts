@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import type { ContainerCreateOptions } from "dockerode";
 import type { ContainerPlan } from "../reconcile/driver.ts";
+import { gpuDevices } from "./gpu-devices.ts";
 import { containerLabels, containerName, networkName } from "./labels.ts";
 import { rentalInit } from "./rental-init.ts";
 
@@ -69,9 +70,7 @@ export function rentalConfig(plan: ContainerPlan, facts: RentalFacts): Container
       LogConfig: { Type: "json-file", Config: { "max-size": "10m", "max-file": "3" } },
       RestartPolicy: { Name: "no" },
       ...(facts.diskBytes > 0 ? { StorageOpt: { size: String(facts.diskBytes) } } : {}),
-      ...(plan.gpuUuids.length > 0
-        ? { DeviceRequests: [{ Driver: "nvidia", DeviceIDs: [...plan.gpuUuids], Capabilities: [["gpu"]] }] }
-        : {}),
+      ...gpuDevices(plan),
     },
   } satisfies ContainerCreateOptions;
   // Without the port: a container that ended is started again as it is.

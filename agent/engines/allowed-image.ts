@@ -3,20 +3,27 @@ import { type ImageRules, whyImageNotAllowed } from "../../proto/allowed-image.t
 import { type EngineVersion, readVersion } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { foreignEngines, isForeignEngine } from "../../proto/model-engines.ts";
+import { vendorOfSpec } from "./gpu-grant.ts";
 import type { HostFacts } from "./host-facts.ts";
 
-type Rules = Pick<HostFacts, "runtimeImage" | "engineImages" | "allowedImages">;
+type Rules = Pick<HostFacts, "runtimeImage" | "engineImages" | "vendorImages" | "allowedImages">;
 
 /** Returns the image of an instance: its own, otherwise the host's. */
 export function imageOf(
-  spec: { readonly image: string; readonly engine: string },
-  host: Pick<HostFacts, "runtimeImage" | "engineImages">,
+  spec: { readonly image: string; readonly engine: string; readonly gpuUuids?: readonly string[] },
+  host: Pick<HostFacts, "runtimeImage" | "engineImages" | "vendorImages">,
 ): string {
+  const vendor = vendorOfSpec({ gpuUuids: [...(spec.gpuUuids ?? [])] });
+  // An image for one maker's GPUs does not find those of another.
+  if (vendor !== undefined && vendor !== "nvidia" && vendor !== "mixed") {
+    const images: Readonly<Record<string, string | undefined>> = host.vendorImages?.[vendor] ?? {};
+    return spec.image || (images[spec.engine] ?? "");
+  }
   if (isForeignEngine(spec.engine)) return spec.image || (host.engineImages?.[spec.engine] ?? "");
   return spec.image || host.runtimeImage;
 }
 
-type Build = Pick<HostFacts, "driver" | "runtimeImage" | "engineImages" | "enginePrograms">;
+type Build = Pick<HostFacts, "driver" | "runtimeImage" | "engineImages" | "vendorImages" | "enginePrograms">;
 
 /** Returns the version of the instance's engine on this host: of the program, or by the image's tag. Undefined: neither says. */
 export function engineVersion(spec: InstanceSpec__Output, host: Build): EngineVersion | undefined {
@@ -31,8 +38,13 @@ function tagVersion(image: string): EngineVersion | undefined {
   return tag === undefined ? undefined : readVersion(tag);
 }
 
-export function imageRules({ runtimeImage, engineImages, allowedImages }: Rules): ImageRules {
-  const own = [runtimeImage, ...foreignEngines.map((engine) => engineImages?.[engine] ?? "")];
+export function imageRules({ runtimeImage, engineImages, vendorImages = {}, allowedImages }: Rules): ImageRules {
+  const variants = Object.values(vendorImages).flatMap((images) => Object.values(images));
+  const own = [
+    runtimeImage,
+    ...foreignEngines.map((engine) => engineImages?.[engine] ?? ""),
+    ...variants.map((image) => image ?? ""),
+  ];
   return { own: own.filter((image) => image !== ""), allowed: allowedImages };
 }
 

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import type { EngineVersion } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { vendorOf } from "../../proto/gpu-vendors.ts";
 import { type ForeignEngine, imageSetting } from "../../proto/model-engines.ts";
 import { engineVersion, imageOf } from "./allowed-image.ts";
 import { type HostFacts, identityOf, type PlanFile, type PlanOutcome, refused } from "./host-facts.ts";
@@ -178,7 +179,7 @@ export const mountedTemplate = (template: PlanFile | undefined) =>
 
 /** GPUs of type `other` are shares of the host's memory; only a real one has a driver's uuid. */
 export function driverGpus(spec: Pick<InstanceSpec__Output, "gpuUuids">): string[] {
-  return spec.gpuUuids.filter((uuid) => /^(GPU|MIG)-/.test(uuid));
+  return spec.gpuUuids.filter((uuid) => vendorOf(uuid) !== undefined);
 }
 
 export function setsOwn(args: readonly string[]): (name: string) => boolean {

@@ -1,5 +1,6 @@
 import type { EngineVersion } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { GpuAccess, GpuVendor } from "../../proto/gpu-vendors.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { ForeignEngine } from "../../proto/model-engines.ts";
 import type { ChatModel } from "../../proto/vllm-parsers.ts";
@@ -12,6 +13,12 @@ export interface HostFacts {
   readonly allowedImages: readonly string[];
   /** Images of engines from elsewhere; without one the host does not run that engine in containers. */
   readonly engineImages?: { readonly [Name in ForeignEngine]?: string | undefined };
+  /** Images for GPUs of other makers than NVIDIA, also of our own runtime. */
+  readonly vendorImages?: VendorImages;
+  /** Ways to a GPU of this host, as of the last reading of its tool. */
+  readonly gpuAccess?: (uuid: string) => GpuAccess | undefined;
+  /** CDI devices that the container engine lists. */
+  readonly cdiDevices?: () => ReadonlySet<string>;
   /** The same for the process driver: installed programs. */
   readonly enginePrograms?: { readonly [Name in ForeignEngine]?: EngineProgram | undefined };
   readonly filesDir: string;
@@ -29,6 +36,10 @@ export interface HostFacts {
     readonly devices: "nvidia" | "none";
   };
 }
+
+export type VendorImages = {
+  readonly [Vendor in GpuVendor]?: { readonly [Name in ForeignEngine | "stoker"]?: string | undefined };
+};
 
 /** Program of an engine that is installed on the host. */
 export interface EngineProgram {

@@ -3,8 +3,10 @@
 
 import { whyStoredArgsRefused, whyVersionRefuses } from "../../proto/engine-args.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { vendorNames } from "../../proto/gpu-vendors.ts";
 import { isModelEngine } from "../../proto/model-engines.ts";
 import { engineVersion, imageOf, whyImageRefused } from "./allowed-image.ts";
+import { vendorImageSetting, vendorOfSpec, withGpus } from "./gpu-grant.ts";
 import { type HostFacts, type PlanExtras, type PlanOutcome, refused } from "./host-facts.ts";
 import { planAgentInstance } from "./plan-agent-instance.ts";
 import { planCustom } from "./plan-custom.ts";
@@ -36,12 +38,30 @@ export function planInstance(
   host: HostFacts,
   extras: PlanExtras = {},
 ): PlanOutcome {
+  return withGpus(spec, planEngine(spec, modelPath, host, extras), host);
+}
+
+function planEngine(
+  spec: InstanceSpec__Output,
+  modelPath: string | undefined,
+  host: HostFacts,
+  extras: PlanExtras,
+): PlanOutcome {
   if (!idForm.test(spec.instanceId) || !idForm.test(spec.deployId))
     return refused("bad_spec", "the instance's id cannot name a folder; the control plane sent it wrongly.");
   const badArgs = whyStoredArgsRefused(spec.engine, spec.extraArgs);
   if (badArgs !== undefined) return refused("bad_extra_args", badArgs);
   const badVersion = whyVersionRefuses(spec.engine, engineVersion(spec, host), spec.extraArgs);
   if (badVersion !== undefined) return refused("bad_extra_args", badVersion);
+  const vendor = vendorOfSpec(spec);
+  const isOther = vendor !== undefined && vendor !== "nvidia" && vendor !== "mixed";
+  if (isOther && isModelEngine(spec.engine) && host.driver === "docker" && imageOf(spec, host) === "")
+    return refused(
+      "engine_unavailable",
+      `the operator of this host named no image of this engine for its ${vendorNames[vendor]} GPUs (${vendorImageSetting(spec.engine, vendor)}); have it set, or deploy with another engine or on another host.`,
+    );
+  if (isOther && spec.engine === "container")
+    return refused("engine_unavailable", `rentals need NVIDIA GPUs; this host has ${vendorNames[vendor]} GPUs.`);
   // Rentals have a list of their own.
   const isListed = host.driver === "docker" && spec.engine !== "external" && spec.engine !== "container";
   const forbidden = isListed ? whyImageRefused(imageOf(spec, host), host) : undefined;

@@ -4,7 +4,10 @@ import type { Probe } from "./probe.ts";
 
 export interface DockerFacts {
   readonly dockerVersion: string;
+  /** True if containers can get NVIDIA GPUs, by the runtime or by CDI. */
   readonly hasNvidiaRuntime: boolean;
+  /** Devices that the engine's CDI specifications define, such as amd.com/gpu=0; of Docker 28.2 and later. */
+  readonly cdiDevices: readonly string[];
 }
 
 /** A busy engine needs seconds to reply. */
@@ -19,16 +22,17 @@ export function dockerProbe(socketPath = "/var/run/docker.sock", waitMs = limitM
     name: "docker",
     async read(signal) {
       try {
-        const info = (await ask(socketPath, "/info", waitMs, signal)) as { ServerVersion?: string; Runtimes?: object };
+        const info = (await ask(socketPath, "/info", waitMs, signal)) as DockerInfo;
         if (!info.ServerVersion) throw new Error("its answer names no version");
-        return {
-          dockerVersion: info.ServerVersion,
-          hasNvidiaRuntime: Object.keys(info.Runtimes ?? {}).includes("nvidia"),
-        };
+        const cdiDevices = cdiDevicesIn(info);
+        const hasNvidiaRuntime =
+          Object.keys(info.Runtimes ?? {}).includes("nvidia") ||
+          cdiDevices.some((name) => name.startsWith("nvidia.com/gpu=GPU-"));
+        return { dockerVersion: info.ServerVersion, hasNvidiaRuntime, cdiDevices };
       } catch (error) {
         signal.throwIfAborted();
         if (absences.has((error as NodeJS.ErrnoException).code ?? ""))
-          return { dockerVersion: "", hasNvidiaRuntime: false };
+          return { dockerVersion: "", hasNvidiaRuntime: false, cdiDevices: [] };
         throw new Error(
           `a Docker engine listens on ${socketPath} and did not say what it is: ${(error as Error).message}`,
           {
@@ -38,6 +42,17 @@ export function dockerProbe(socketPath = "/var/run/docker.sock", waitMs = limitM
       }
     },
   };
+}
+
+interface DockerInfo {
+  readonly ServerVersion?: string;
+  readonly Runtimes?: object | null;
+  readonly DiscoveredDevices?: readonly { readonly Source?: unknown; readonly ID?: unknown }[] | null;
+}
+
+function cdiDevicesIn({ DiscoveredDevices: devices }: DockerInfo): readonly string[] {
+  if (!Array.isArray(devices)) return [];
+  return devices.flatMap(({ Source, ID }) => (Source === "cdi" && typeof ID === "string" ? [ID] : []));
 }
 
 function ask(socketPath: string, path: string, waitMs: number, signal: AbortSignal): Promise<unknown> {

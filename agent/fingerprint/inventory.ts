@@ -3,6 +3,8 @@
 import { hostname } from "node:os";
 import type { Logger } from "pino";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import { vendorOf } from "../../proto/gpu-vendors.ts";
+import { type AllGpus, allGpus } from "./all-gpus.ts";
 import { type DockerFacts, dockerProbe } from "./docker.ts";
 import { type FoundGpu, type GpuFacts, gpuProbe } from "./gpu.ts";
 import { type Fault, goneFault, xidFault } from "./gpu-faults.ts";
@@ -65,25 +67,33 @@ export class HostInventory {
   readonly #failing = new Map<string, string>();
   readonly #os: Probe<OperatingSystemFacts>;
   #lastGpus: readonly FoundGpu[] = [];
-  #lastDocker: DockerFacts = { dockerVersion: "", hasNvidiaRuntime: false };
+  readonly #gpus: AllGpus;
+  #lastDocker: DockerFacts = { dockerVersion: "", hasNvidiaRuntime: false, cdiDevices: [] };
   #last = { driverVersion: "", cudaVersion: "" };
   readonly #goneAt = new Map<string, Fault>();
 
   constructor(options: InventoryOptions) {
     this.#options = options;
     this.#boot = (options.bootId ?? "").slice(0, 8);
+    this.#gpus = allGpus(options.probes?.gpu ?? gpuProbe({ boot: this.#boot }), options.probes?.gpu ? [] : undefined);
     this.#probes = {
-      gpu: gpuProbe({ boot: this.#boot }),
       cpuMemory: cpuMemoryProbe(),
       disk: diskProbe(options.dataDir),
       docker: dockerProbe(),
       operatingSystem: operatingSystemProbe(),
       hostParts: hostPartsProbe(),
       ...options.probes,
+      gpu: this.#gpus.probe,
     };
     this.#host = options.hostname ?? hostname();
     this.#os = once(this.#probes.operatingSystem);
   }
+
+  /** Ways to a GPU, as of the last reading. */
+  readonly gpuAccess = (uuid: string) => this.#gpus.accessOf(uuid);
+
+  /** CDI devices of the container engine, as of the last reading. */
+  readonly cdiDevices = (): ReadonlySet<string> => new Set(this.#lastDocker.cdiDevices);
 
   async #attempt<Facts>(probe: Probe<Facts>, without: Facts, signal: AbortSignal): Promise<Facts> {
     try {
@@ -177,7 +187,7 @@ export class HostInventory {
     if (open === undefined) this.#failing.delete("firewall");
     else this.#report("firewall", open);
     const gpus = this.#gpusOf(gpu, cpuMemory);
-    const isNvidia = this.#lastGpus.length > 0;
+    const isNvidia = this.#lastGpus.some(({ uuid }) => vendorOf(uuid) === "nvidia");
     const offered = await this.#options.rentals?.();
     const lacksRuntime = isNvidia && !docker.hasNvidiaRuntime && this.#options.rentalsUseGpus !== false;
     const rentals =

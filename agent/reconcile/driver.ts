@@ -27,6 +27,10 @@ export interface ContainerPlan {
   readonly memoryBytes: number;
   readonly cpus: number;
   readonly gpuUuids: readonly string[];
+  /** Docker only: how the container gets these GPUs; undefined: by NVIDIA's runtime. */
+  readonly gpuAccess?:
+    | { readonly kind: "cdi"; readonly names: readonly string[] }
+    | { readonly kind: "files"; readonly devices: readonly string[]; readonly groups: readonly number[] };
   /** Resources of this host reserved for it, also those that are no device; stored with it. */
   readonly claimedGpus?: readonly string[];
   readonly shmBytes: number;

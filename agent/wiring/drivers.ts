@@ -21,13 +21,17 @@ export function chooseDriver(config: Pick<AgentConfig, "driver" | "runtimeImage"
 
 /** Engines from elsewhere that this host can run: those whose image or, for processes, program its operator named. */
 export function engineNames(
-  config: Pick<AgentConfig, "driver" | "runtimeImage" | "engineImages" | "enginePrograms">,
+  config: Pick<AgentConfig, "driver" | "runtimeImage" | "engineImages" | "vendorImages" | "enginePrograms">,
   dockerVersion: string,
 ): readonly string[] {
   const isProcess = chooseDriver(config, dockerVersion) === "process";
   const images = dockerVersion === "" ? {} : config.engineImages;
   const named: Readonly<Record<string, string | undefined>> = isProcess ? config.enginePrograms : images;
-  return Object.keys(named).filter((name) => named[name] !== undefined);
+  const variants = isProcess || dockerVersion === "" ? [] : Object.values(config.vendorImages ?? {});
+  return Object.keys(named).filter(
+    (name) =>
+      named[name] !== undefined || variants.some((one: Readonly<Record<string, unknown>>) => one[name] !== undefined),
+  );
 }
 
 /** As reported to the control plane, so that it places nothing here that would be refused. */

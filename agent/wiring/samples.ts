@@ -6,7 +6,8 @@ import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceRep
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import { pause } from "../../proto/pause.ts";
 import { isPortOpen } from "../docker/port-open.ts";
-import { type GpuSample, gpuLoadProbe, writeGpuLoad } from "../fingerprint/gpu-load.ts";
+import { allGpuLoads } from "../fingerprint/all-gpus.ts";
+import { type GpuSample, writeGpuLoad } from "../fingerprint/gpu-load.ts";
 import { pciAddress, type Xid } from "../fingerprint/xid.ts";
 import type { EnginePages } from "../metrics/engine-pages.ts";
 import { hostUsage } from "../metrics/host-usage.ts";
@@ -42,7 +43,7 @@ export class Samples {
   readonly #engines: EnginePages;
   readonly #inventory: SamplesParts["inventory"];
   #wasReported = false;
-  readonly #gpus = lastSample<readonly GpuSample[]>(gpuLoadProbe().read, clock, (error) => {
+  readonly #gpus = lastSample<readonly GpuSample[]>(allGpuLoads().read, clock, (error) => {
     if (!this.#wasReported) this.#parts.log.warn({ err: error }, "could not sample the GPUs; keeping the last figures");
     this.#wasReported = true;
     this.#inventory.lookSoon();

@@ -63,19 +63,22 @@ describe("a Docker engine", () => {
   it("is found by its socket, with or without the nvidia runtime", async () => {
     const socket = join(folder, "docker.sock");
     const engine = createServer((_, answer) =>
-      answer.end('{"ServerVersion":"20.10.24","Runtimes":{"runc":{},"nvidia":{}}}'),
+      answer.end(
+        '{"ServerVersion":"28.3.0","Runtimes":{"runc":{},"nvidia":{}},"DiscoveredDevices":[{"Source":"cdi","ID":"amd.com/gpu=0"}]}',
+      ),
     );
     await new Promise<void>((resolve) => engine.listen(socket, resolve));
     expect(await dockerProbe(socket).read(AbortSignal.timeout(5000))).toEqual({
-      dockerVersion: "20.10.24",
+      dockerVersion: "28.3.0",
       hasNvidiaRuntime: true,
+      cdiDevices: ["amd.com/gpu=0"],
     });
     engine.close();
   });
 
   it("that is away is an empty version", async () => {
     const facts = await dockerProbe(join(folder, "none.sock")).read(AbortSignal.timeout(5000));
-    expect(facts).toEqual({ dockerVersion: "", hasNvidiaRuntime: false });
+    expect(facts).toEqual({ dockerVersion: "", hasNvidiaRuntime: false, cdiDevices: [] });
   });
 
   it("that is slow is not taken for none: nothing is decided before it has answered", async () => {

@@ -40,7 +40,7 @@ function hostWith(
       gpu: { name: "gpu", read: next },
       cpuMemory: { name: "cpu", read: async () => ({ cpuModel: "x", cpuCores: 2, memoryBytes: 4 * 1024 ** 3 }) },
       disk: { name: "disk", read: () => Promise.reject(new Error("no such file system")) },
-      docker: { name: "docker", read: async () => ({ dockerVersion: "", hasNvidiaRuntime: false }) },
+      docker: { name: "docker", read: async () => ({ dockerVersion: "", hasNvidiaRuntime: false, cdiDevices: [] }) },
       hostParts: { name: "parts", read: async () => ({ cpuPhysicalCores: 1, disks: [], networks: [] }) },
       operatingSystem: { name: "os", read: async () => ({ os: "Debian" }) },
     },
