@@ -1,6 +1,8 @@
 // Gateways, instances and requests in virtual time. Router, gate and autoscaler are the product's own.
 import { Gate, type Waiter } from "../agent/ingress/gate.ts";
+import { RecentTimes } from "../agent/ingress/recent-times.ts";
 import { type Sample, scaleTo, scaleWindows } from "../control-plane/deployments/autoscale.ts";
+import { minAt, type Scaling } from "../control-plane/deployments/scaling.ts";
 import type { Route } from "../control-plane/fleet/routes.ts";
 import { hashSeed, hashText, mixed } from "../control-plane/inference/hash.ts";
 import { PrefixHints } from "../control-plane/inference/prefix-hints.ts";
@@ -30,7 +32,17 @@ export interface FleetOptions {
   /** One entry for each instance. */
   readonly instances: readonly EngineProfile[];
   /** Undefined: the number of instances is fixed. */
-  readonly scale?: { readonly min: number; readonly max: number };
+  readonly scale?: ScaleRules;
+}
+
+export interface ScaleRules {
+  readonly min: number;
+  readonly max: number;
+  readonly scaling?: Scaling;
+  /** Known duration of a start: 0 prepares for no growth. Default: the profile's. */
+  readonly startMs?: number;
+  /** Unix ms at which a run begins, for schedules. */
+  readonly startsAtMs?: number;
 }
 
 export interface Asked {
@@ -60,6 +72,8 @@ interface Instance {
   readonly slot: number;
   readonly sinceMs: number;
   readonly requests: Set<Running>;
+  readonly queueTimes: RecentTimes;
+  readonly firstTokenTimes: RecentTimes;
 }
 
 /** A gateway's own view: it counts what it sent itself. */
@@ -79,6 +93,8 @@ export class Fleet {
   readonly #receivers: ((message: string) => void)[] = [];
   #slots = 0;
   #starting = 0;
+  /** Requests so far. */
+  arrived = 0;
 
   constructor(options: FleetOptions, timeline: Timeline, random: Random, tally: Tally) {
     this.#options = options;
@@ -138,7 +154,14 @@ export class Fleet {
     return load;
   }
 
+  /** Mean p95 of the instances, as their agents report it; undefined: no requests. */
+  timesOf(kind: "queueTimes" | "firstTokenTimes"): number | undefined {
+    const known = [...this.#instances.values()].flatMap((one) => one[kind].p95() ?? []);
+    return known.length === 0 ? undefined : known.reduce((sum, ms) => sum + ms, 0) / known.length;
+  }
+
   ask(asked: Asked): void {
+    this.arrived += 1;
     const gateway = this.#gateways[Math.floor(this.#random.next() * this.#gateways.length)] as Gateway;
     new Running(this, gateway, asked).send();
   }
@@ -205,6 +228,8 @@ export class Fleet {
       slot,
       sinceMs: timeline.nowMs,
       requests: new Set(),
+      queueTimes: new RecentTimes(() => timeline.nowMs),
+      firstTokenTimes: new RecentTimes(() => timeline.nowMs),
     });
     for (const gateway of this.#gateways) gateway.routes = [...gateway.routes, routeTo(slot, profile)];
   }
@@ -281,7 +306,9 @@ class Running implements Waiter, EngineRequest {
   }
 
   admitted(): void {
-    this.#instance()?.engine.enter(this);
+    const instance = this.#instance();
+    instance?.queueTimes.add(this.#fleet.timeline.nowMs - this.#sinceMs);
+    instance?.engine.enter(this);
   }
 
   refused(): void {
@@ -292,6 +319,7 @@ class Running implements Waiter, EngineRequest {
 
   sawFirstToken(nowMs: number): void {
     this.#firstMs = nowMs;
+    this.#instance()?.firstTokenTimes.add(nowMs - this.#sinceMs);
     this.#gateway.router.sawFirstByte(this.#choice as Choice);
   }
 
@@ -337,15 +365,15 @@ class Running implements Waiter, EngineRequest {
 /** Scales as controller and scaler do, from samples of all instances. */
 class Scaler implements Actor {
   readonly #fleet: Fleet;
-  readonly #bounds: { readonly min: number; readonly max: number };
+  readonly #rules: ScaleRules;
   readonly #profile: EngineProfile;
   readonly #id: number;
   readonly #samples: Sample[] = [];
   #target: number;
 
-  constructor(fleet: Fleet, bounds: { readonly min: number; readonly max: number }, profile: EngineProfile) {
+  constructor(fleet: Fleet, rules: ScaleRules, profile: EngineProfile) {
     this.#fleet = fleet;
-    this.#bounds = bounds;
+    this.#rules = rules;
     this.#profile = profile;
     this.#target = fleet.size;
     this.#id = fleet.timeline.add(this);
@@ -355,10 +383,16 @@ class Scaler implements Actor {
   act(nowMs: number): void {
     const fleet = this.#fleet;
     const samples = this.#samples;
-    samples.push({ atMs: nowMs, load: fleet.load, isStarting: fleet.starting > 0 });
+    samples.push({
+      ...{ atMs: nowMs, load: fleet.load, isStarting: fleet.starting > 0, arrived: fleet.arrived },
+      queueP95Ms: fleet.timesOf("queueTimes"),
+      ttftP95Ms: fleet.timesOf("firstTokenTimes"),
+    });
     if (samples.length > 4 * (scaleWindows.downMs / sampleMs)) samples.splice(0, samples.length / 2);
-    const { min, max } = this.#bounds;
-    const { maxBatchSize } = this.#profile;
+    const { min: minInstances, max, scaling = {}, startsAtMs = 0 } = this.#rules;
+    const { maxBatchSize, coldStartMs } = this.#profile;
+    const { startMs = coldStartMs } = this.#rules;
+    const min = minAt({ minInstances, maxInstances: max, scaling, startMs }, startsAtMs + nowMs);
     this.#target = scaleTo({
       min,
       max,
@@ -367,6 +401,8 @@ class Scaler implements Actor {
       samples,
       windows: scaleWindows,
       idleForMs: 0,
+      targets: { ttftMs: scaling.targetTtftMs, queueMs: scaling.targetQueueMs },
+      startMs,
     });
     for (let have = fleet.size + fleet.starting; have < this.#target; have++) fleet.add(this.#profile);
     if (fleet.size > this.#target) fleet.shrink();

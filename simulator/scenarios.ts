@@ -1,5 +1,6 @@
-// The 30 scenarios that the product's router is compared on.
+// The 33 scenarios that the product's router is compared on.
 import { type EngineProfile, profiles } from "./profile.ts";
+import { scalingScenarios } from "./scaling-scenarios.ts";
 import type { Scenario } from "./simulate.ts";
 import {
   backlog,
@@ -155,4 +156,5 @@ export const scenarios: readonly Scenario[] = [
       warmUpSeconds: 0,
     },
   ),
+  ...scalingScenarios,
 ];

@@ -1,6 +1,6 @@
 // One run: a scenario under a policy, with a seed.
 import { costOf, type TokenRates, toUsd } from "../proto/money.ts";
-import { Fleet, type Policy } from "./fleet.ts";
+import { Fleet, type Policy, type ScaleRules } from "./fleet.ts";
 import type { EngineProfile } from "./profile.ts";
 import { Random } from "./random.ts";
 import { Tally } from "./tally.ts";
@@ -12,7 +12,7 @@ export interface Scenario {
   readonly kind: "agents" | "chat" | "documents" | "mixed" | "tenants" | "failure" | "scale";
   readonly instances: readonly EngineProfile[];
   readonly gateways?: number;
-  readonly scale?: { readonly min: number; readonly max: number };
+  readonly scale?: ScaleRules;
   readonly seconds: number;
   /** Requests that end within these are not counted. */
   readonly warmUpSeconds?: number;

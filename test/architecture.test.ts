@@ -119,8 +119,11 @@ const zones: Readonly<Record<string, Zone>> = {
     may: [
       "control-plane/inference/",
       "control-plane/deployments/autoscale.ts",
+      "control-plane/deployments/scaling.ts",
+      "control-plane/deployments/schedules.ts",
       "control-plane/fleet/routes.ts",
       "agent/ingress/gate.ts",
+      "agent/ingress/recent-times.ts",
     ],
   },
   // Tools of the repository, not of the product: they may read any part of it, but no test.

@@ -114,6 +114,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#queueMs = Math.round(now - arrivedMs);
     this.dueMs = now + plane.limits.firstByteMs;
     this.#target.started(this);
+    this.#target.queueTimes.add(this.#queueMs);
     this.#request.answer.onAbandoned(undefined);
     this.#record = this.#request.record.engineStarted(this.#queueMs);
     plane.spool.start(this.#record.started());
@@ -179,7 +180,10 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
 
   heard(frames: number): void {
     const now = this.#plane.clock();
-    if (this.#firstByteMs === 0) this.#firstByteMs = now - this.#request.arrivedMs;
+    if (this.#firstByteMs === 0) {
+      this.#firstByteMs = now - this.#request.arrivedMs;
+      if (this.#stream) this.#target.firstTokenTimes.add(this.#firstByteMs);
+    }
     if (!this.#stream?.isStalled) this.dueMs = now + this.#plane.limits.gapMs;
     if (frames > 0) this.#target.rate.add(frames);
   }

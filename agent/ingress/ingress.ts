@@ -298,6 +298,8 @@ export class Ingress {
       tokensTotal: target.rate.total,
       finished: target.finished,
       turnedAway: target.turnedAway,
+      queueP95Ms: target.queueTimes.p95(),
+      ttftP95Ms: target.firstTokenTimes.p95(),
       promptTokens: target.promptTokens(),
       unusedMs: target.unusedMs,
     };

@@ -6,6 +6,7 @@ import type { RouteTarget } from "../reconcile/ports.ts";
 import { engineIsIdle, PromptCounter } from "./engine-usage.ts";
 import { Gate } from "./gate.ts";
 import type { Limits } from "./limits.ts";
+import { RecentTimes } from "./recent-times.ts";
 import type { SentRequest, StoppingRequests } from "./stopping-requests.ts";
 
 /**
@@ -37,6 +38,10 @@ export class Target {
   readonly longAudioGate: Gate;
   readonly rate: TokenRate;
   readonly prompts = new PromptCounter();
+  /** Time in the queue. */
+  readonly queueTimes: RecentTimes;
+  /** Of streams: arrival to first token. */
+  readonly firstTokenTimes: RecentTimes;
   readonly running = new SlotList<Cuttable>();
   /** Shared by the instances of one deployment. */
   readonly stopping: StoppingRequests;
@@ -78,6 +83,8 @@ export class Target {
       maxPermitsOfAccount: maxSecondsOfAccount,
     });
     this.rate = new TokenRate(clock);
+    this.queueTimes = new RecentTimes(clock);
+    this.firstTokenTimes = new RecentTimes(clock);
     this.pool = connect(spec.origin);
     this.prefix = prefixOf(spec.origin);
     if (spec.ready) this.#warm();

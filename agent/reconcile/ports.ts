@@ -42,6 +42,10 @@ export interface DataPathStats {
   readonly tokensTotal?: number;
   readonly finished?: number;
   readonly turnedAway?: number;
+  /** Of requests of the last 15 s; undefined: none. */
+  readonly queueP95Ms?: number | undefined;
+  /** The same from arrival to first token, of streams. */
+  readonly ttftP95Ms?: number | undefined;
   readonly promptTokens?: number;
   /** Time since the last request began or ended here; undefined: there was none. */
   readonly unusedMs?: number | undefined;

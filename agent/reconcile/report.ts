@@ -134,7 +134,7 @@ function oneReport(
   const isAlive = seen !== undefined && seen.state !== "exited";
   // Also report the last reason while a start is retried.
   const reported = facts.failure ?? (isServing(phase) ? undefined : facts.lastCrash);
-  const { inFlight, waiting, tokensPerSecond, finished = 0, turnedAway = 0 } = stats(id);
+  const { inFlight, waiting, tokensPerSecond, finished = 0, turnedAway = 0, queueP95Ms, ttftP95Ms } = stats(id);
   const { weights } = facts;
   return {
     instanceId: id,
@@ -150,6 +150,8 @@ function oneReport(
     tokensPerSecond,
     finished,
     turnedAway,
+    ...(queueP95Ms === undefined ? {} : { queueP95Ms }),
+    ...(ttftP95Ms === undefined ? {} : { ttftP95Ms }),
     restarts: facts.restarts,
     memoryLimitBytes: Number(spec?.memoryBytes ?? 0),
     startedAtMs: seen?.state === "running" ? Math.round(seen.startedAtMs) : 0,

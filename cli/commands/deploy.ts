@@ -1,4 +1,4 @@
-import { Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
@@ -30,6 +30,11 @@ interface CreateFlags {
 interface UpdateFlags {
   readonly min?: number;
   readonly max?: number;
+  /** Milliseconds; 0 removes it. */
+  readonly targetTtft?: number;
+  readonly targetQueue?: number;
+  readonly schedule?: readonly Schedule[];
+  readonly withoutSchedules?: boolean;
   readonly inactiveShutdown?: number;
   readonly concurrency?: number;
   readonly arg?: readonly string[];
@@ -183,6 +188,14 @@ function addUpdate(deploy: Command): void {
       "scale to zero after this time without requests; requires --min 0; 0: default",
       seconds,
     )
+    .option("--target-ttft <ms>", "add instances while the first token takes longer (p95); 0 removes it", atLeast(0))
+    .option("--target-queue <ms>", "add instances while requests queue longer (p95); 0 removes it", atLeast(0))
+    .option(
+      "--schedule <rule>",
+      'minimum at local times, such as "mon-fri 08:00-18:00 Europe/Berlin min 2"; replaces all (repeatable)',
+      collectSchedule,
+    )
+    .option("--without-schedules", "remove all schedules")
     .option(
       "--concurrency <n>",
       "maximum number of concurrent requests per instance; raising it restarts instances",
@@ -204,12 +217,15 @@ async function update(terminal: Terminal, id: string, flags: UpdateFlags): Promi
     min_instances: flags.min,
     max_instances: flags.max,
     inactive_shutdown: flags.inactiveShutdown === 0 ? null : flags.inactiveShutdown,
+    target_ttft_ms: flags.targetTtft === 0 ? null : flags.targetTtft,
+    target_queue_ms: flags.targetQueue === 0 ? null : flags.targetQueue,
+    schedules: flags.withoutSchedules ? null : flags.schedule,
   };
   const isScaled = Object.values(settings).some((value) => value !== undefined);
   const { concurrency } = flags;
   if (!isScaled && flags.arg === undefined && concurrency === undefined)
     throw new CliError(
-      "Nothing to change. Give --min, --max, --inactive-shutdown, --concurrency or --arg.",
+      "Nothing to change. Give --min, --max, --inactive-shutdown, --target-ttft, --target-queue, --schedule, --concurrency or --arg.",
       exitCode.wrongUsage,
     );
   // PUT replaces the whole object, so send the other arguments unchanged.
@@ -288,6 +304,7 @@ function describe(one: Deployment): string {
     ],
     ["weights", one.config?.weights?.repo ?? ""],
     ["scale", scaleText(one)],
+    ...scheduleTexts(one).map((text) => ["schedule", text] as const),
     ["settings", settingsText(one)],
     ["args", (one.extra_args ?? []).join(" ")],
     ["created", one.created_at],
@@ -306,8 +323,49 @@ function scaleText({ settings }: Deployment): string {
   if (!settings) return "";
   const { min_instances: min, max_instances: max, inactive_shutdown: idle } = settings;
   const sleeps = idle == null ? "" : `, scales to zero after ${idle} s without requests`;
-  return `${min} to ${max} instances${sleeps}`;
+  const { target_ttft_ms: ttft, target_queue_ms: queue } = settings;
+  const targets = [
+    ...(ttft === undefined ? [] : [`, first token within ${ttft} ms (p95)`]),
+    ...(queue === undefined ? [] : [`, queue time within ${queue} ms (p95)`]),
+  ];
+  return `${min} to ${max} instances${sleeps}${targets.join("")}`;
 }
+
+type Schedule = NonNullable<NonNullable<Deployment["settings"]>["schedules"]>[number];
+
+const scheduleTexts = ({ settings }: Deployment): readonly string[] =>
+  (settings?.schedules ?? []).map(
+    ({ days, from, to, time_zone: zone, min_instances: min }) => `${days.join(",")} ${from}-${to} ${zone} min ${min}`,
+  );
+
+const weekdays = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"] as const;
+const scheduleForm = /^(\S+) +(\d\d:\d\d)-(\d\d:\d\d) +(\S+) +min +(\d+)$/;
+
+/** Reads `DAYS FROM-TO ZONE min N`; days are names or ranges, separated by commas. */
+function readSchedule(text: string): Schedule {
+  const [, days = "", from = "", to = "", zone = "", min = ""] = scheduleForm.exec(text.trim()) ?? [];
+  const named = days.split(",").flatMap((part) => {
+    const [first = "", last = first] = part.split("-");
+    const [start, end] = [first, last].map((day) => (weekdays as readonly string[]).indexOf(day));
+    if (start === undefined || end === undefined || start < 0 || end < 0) return [undefined];
+    const count = ((end - start + 7) % 7) + 1;
+    return Array.from({ length: count }, (_, n) => weekdays[(start + n) % 7]);
+  });
+  const known = named.filter((day) => day !== undefined);
+  if (min === "" || known.length < named.length)
+    throw new InvalidArgumentError(
+      'A schedule has the form "DAYS FROM-TO ZONE min N", such as "mon-fri 08:00-18:00 Europe/Berlin min 2".',
+    );
+  return {
+    days: [...new Set(known)] as unknown as Schedule["days"],
+    from,
+    to,
+    time_zone: zone,
+    min_instances: Number(min),
+  };
+}
+
+const collectSchedule = (text: string, before: readonly Schedule[] = []) => [...before, readSchedule(text)];
 
 const concurrency = "max_concurrent_requests";
 

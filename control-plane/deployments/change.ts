@@ -1,5 +1,6 @@
 // PUT, DELETE, stop and start of a deployment: each is one guarded write; loops do the rest.
 
+import { isDeepStrictEqual } from "node:util";
 import { noAdapters } from "../../proto/engine-args.ts";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { type GpuDefaults, requireGpus } from "../quotas/gpu-limits.ts";
@@ -10,6 +11,7 @@ import { DeploymentConflict, DeploymentNotFound, deploymentRefused, wrongDeploym
 import type { MemoryClaim, Run } from "./expected-memory.ts";
 import { checkExtraArgs, checkKeptArgs, contextLengthOf } from "./extra-args.ts";
 import { isWanted, targetOf } from "./lifecycle.ts";
+import { checkScaling, type ScalingUpdate, scalingAfter } from "./scaling.ts";
 import { batchSizeOf, checkBatchSize, checkStandardArgs, ownArgs, withStandardArgs } from "./standard-args.ts";
 import type { Change, DeploymentStore, GpuCheck } from "./store.ts";
 
@@ -27,6 +29,7 @@ export interface SettingsUpdate {
   readonly inactiveShutdown?: number | null;
   /** Seconds without a request until an instance sleeps; 0: never. */
   readonly sleepAfterSeconds?: number;
+  readonly scaling?: ScalingUpdate;
   /** Replaces the whole set. Instances are replaced one at a time, beside the old ones where there is capacity. */
   readonly extraArgs?: readonly string[];
   /** Likewise, independent of `extraArgs`. */
@@ -86,13 +89,17 @@ export async function updateDeployment(
       });
     const inactiveShutdown = minInstances > 0 ? null : requested;
     const sleepAfterSeconds = sleepAfter(now, update);
-    const isSame = inactiveShutdown === now.inactiveShutdown && sleepAfterSeconds === undefined;
+    const scaling = scalingAfter(now.scaling, update.scaling ?? {});
+    checkScaling(scaling, maxInstances);
+    const isSameRule = inactiveShutdown === now.inactiveShutdown && isDeepStrictEqual(scaling, now.scaling);
+    const isSame = isSameRule && sleepAfterSeconds === undefined;
     if (!isOtherArgs && !isFewer && !isOtherScale && isSame) return undefined;
     return {
       minInstances,
       maxInstances,
       inactiveShutdown,
       ...(sleepAfterSeconds === undefined ? {} : { sleepAfterSeconds }),
+      scaling,
       ...(isOtherArgs ? { spec: { extraArgs, standardArgs, contextLength, ...(claim && { memory: claim }) } } : {}),
       endsAdapters: extraArgs.includes(noAdapters) && !now.extraArgs.includes(noAdapters),
       ...(isFewer ? { standardArgs } : {}),

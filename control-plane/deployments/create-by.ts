@@ -16,6 +16,7 @@ import {
   modelUnknown,
   refuseSuspended,
 } from "./errors.ts";
+import type { Scaling } from "./scaling.ts";
 import { type DeploymentStore, type NewDeployment, singleInstance } from "./store.ts";
 import { engineOfTask, taskOf } from "./tasks.ts";
 
@@ -131,6 +132,7 @@ export interface HfRequest {
   readonly maxBatchSize: number;
   readonly minInstances: number;
   readonly maxInstances: number;
+  readonly scaling?: Scaling;
 }
 
 export interface HfDeps extends CreateDeps {
@@ -173,6 +175,7 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
     baseModel: undefined,
     minInstances: request.minInstances,
     maxInstances: request.maxInstances,
+    ...(request.scaling ? { scaling: request.scaling } : {}),
     extraArgs: [],
     ...(taskEngine === "onnx" ? { choice: { engine: "stoker", format: "onnx" } } : {}),
   });

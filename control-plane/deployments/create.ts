@@ -11,6 +11,7 @@ import type { Deployment, Engine, StandardArgs, WeightsSource } from "./deployme
 import { accountEnded, baseModelUnknown, deploymentNameTaken, deploymentRefused, refuseSuspended } from "./errors.ts";
 import { expectedMemory, type MemorySources } from "./expected-memory.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
+import { checkScaling, type Scaling } from "./scaling.ts";
 import { checkBatchSize, checkStandardArgs, withStandardArgs } from "./standard-args.ts";
 import type { DeploymentStore, InsertRefusal, NewDeployment } from "./store.ts";
 import { typeOfTask } from "./tasks.ts";
@@ -38,6 +39,7 @@ export interface DeployRequest {
   readonly inactiveShutdown?: number;
   /** Seconds without a request until an instance sleeps; 0: never; undefined: the operator's default. */
   readonly sleepAfterSeconds?: number;
+  readonly scaling?: Scaling;
   readonly extraArgs: readonly string[];
   readonly standardArgs?: StandardArgs;
   /** Undefined: the format of the weights and the GPU decide. */
@@ -134,6 +136,7 @@ async function plannedDeployment(
     );
   if (request.inactiveShutdown !== undefined && request.minInstances > 0)
     throw refusedField("settings", "inactive_shutdown requires min_instances 0.");
+  checkScaling(request.scaling ?? {}, request.maxInstances);
   const model = await modelFor(deps, request, modelName);
   const { engine, format } = await engineFor(deps, request, model);
   const { standardArgs = {} } = request;
@@ -163,6 +166,7 @@ async function plannedDeployment(
     maxInstances: request.maxInstances,
     inactiveShutdown: request.inactiveShutdown ?? null,
     ...(sleepAfterSeconds > 0 ? { sleepAfterSeconds } : {}),
+    ...(request.scaling ? { scaling: request.scaling } : {}),
     weights: format === undefined ? model.weights : { ...model.weights, format },
     weightsToken: token ? await deps.sealToken(owner.account, token) : null,
     extraArgs,

@@ -3,6 +3,7 @@ import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
 import type { ModelEngine } from "../../proto/model-engines.ts";
+import type { Scaling } from "./scaling.ts";
 
 export const deploymentStatuses = [
   "initializing",
@@ -106,6 +107,9 @@ export interface Deployment {
   readonly inactiveShutdown: number | null;
   /** Seconds without a request until an instance gives its memory up and waits for a wake; undefined or 0: never. */
   readonly sleepAfterSeconds?: number;
+  readonly scaling: Scaling;
+  /** Duration of a recent start of an instance, from placement until it served; 0: unknown. */
+  readonly startMs: number;
   readonly weights: WeightsSource;
   readonly hasWeightsToken: boolean;
   /** Set for kind container. */

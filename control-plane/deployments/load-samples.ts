@@ -15,6 +15,8 @@ const noteEveryMs = 10_000;
 interface Known {
   readonly samples: readonly Sample[];
   readonly counts: ReadonlyMap<string, Counts>;
+  /** Requests that arrived since the first sample. */
+  readonly arrived: number;
   readonly isUsed: boolean;
   /** At least one instance has no recent report; treat the deployment as possibly in use. */
   readonly isUnheard: boolean;
@@ -43,6 +45,8 @@ export class LoadSamples {
     return {
       upMs: scaleWindows.upMs * this.#scale,
       downMs: scaleWindows.downMs * this.#scale,
+      trendMs: scaleWindows.trendMs * this.#scale,
+      reportMs: scaleWindows.reportMs * this.#scale,
       idleMs: (inactiveShutdown === null ? scaleWindows.idleMs : inactiveShutdown * 1000) * this.#scale,
     };
   }
@@ -57,6 +61,8 @@ export class LoadSamples {
     const before = this.#known.get(deployment.id);
     const counts = new Map<string, Counts>();
     let load = 0;
+    let arrived = before?.arrived ?? 0;
+    const waits: InstanceLive[] = [];
     let isUsed = this.#unixMs() - deployment.awaitedAtMs < awaitedMs;
     let isUnheard = false;
     for (const { id, hostId, phase } of instances) {
@@ -70,11 +76,13 @@ export class LoadSamples {
         if (last) counts.set(id, last);
         continue;
       }
-      const now: Counts = { finished: seen.finished ?? 0, turnedAway: seen.turnedAway ?? 0 };
+      waits.push(seen);
+      const here = seen.inFlight + seen.waiting;
+      const now: Counts = { finished: seen.finished ?? 0, turnedAway: seen.turnedAway ?? 0, here };
       // The first report has totals only; rates need a second one.
       const since = last ?? now;
       counts.set(id, now);
-      const here = seen.inFlight + seen.waiting;
+      arrived += arrivals(since, now);
       load += here + unmet(here, since, now);
       isUsed ||= here > 0 || now.finished !== since.finished;
     }
@@ -82,7 +90,12 @@ export class LoadSamples {
     isUsed ||= isStarting;
     const atMs = this.#clock();
     const keepFromMs = atMs - this.windowsOf(deployment).downMs;
-    const samples = [...(before?.samples ?? []), { atMs, load, isStarting }];
+    const sample: Sample = {
+      ...{ atMs, load, isStarting, arrived },
+      queueP95Ms: meanOf(waits.map((one) => one.queueP95Ms)),
+      ttftP95Ms: meanOf(waits.map((one) => one.ttftP95Ms)),
+    };
+    const samples = [...(before?.samples ?? []), sample];
     // Keep one sample older than the window: it proves that the window is covered.
     const first = samples.findLastIndex((one) => one.atMs <= keepFromMs);
     const kept = merged(first > 0 ? samples.slice(first) : samples);
@@ -92,6 +105,7 @@ export class LoadSamples {
     const now: Known = {
       samples: kept,
       counts,
+      arrived,
       isUsed,
       isUnheard,
       heardSinceMs,
@@ -125,6 +139,21 @@ function figuresOf(aged: AgedLive | undefined, id: Instance["id"]): InstanceLive
 interface Counts {
   readonly finished: number;
   readonly turnedAway: number;
+  /** Running and waiting requests. */
+  readonly here: number;
+}
+
+/** Requests that arrived between two reports. Not below 0: the agent may have restarted. */
+function arrivals(since: Counts, now: Counts): number {
+  const ended = now.finished - since.finished;
+  const turnedAway = now.turnedAway - since.turnedAway;
+  return ended < 0 || turnedAway < 0 ? 0 : Math.max(0, ended + turnedAway + now.here - since.here);
+}
+
+/** Undefined without values. */
+function meanOf(values: readonly (number | undefined)[]): number | undefined {
+  const known = values.filter((value) => value !== undefined);
+  return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0) / known.length;
 }
 
 /**
@@ -147,4 +176,9 @@ function merged(samples: readonly Sample[]): Sample[] {
   });
 }
 
-const isLike = (a: Sample, b: Sample) => a.load === b.load && a.isStarting === b.isStarting;
+const isLike = (a: Sample, b: Sample) =>
+  a.load === b.load &&
+  a.isStarting === b.isStarting &&
+  a.arrived === b.arrived &&
+  a.queueP95Ms === b.queueP95Ms &&
+  a.ttftP95Ms === b.ttftP95Ms;

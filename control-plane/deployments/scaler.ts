@@ -9,6 +9,7 @@ import { affords, type FundsDeps } from "./dedicated-money.ts";
 import type { Deployment } from "./deployment.ts";
 import { targetOf } from "./lifecycle.ts";
 import { LoadSamples } from "./load-samples.ts";
+import { minAt } from "./scaling.ts";
 import { batchSizeOf } from "./standard-args.ts";
 import type { DeploymentStore } from "./store.ts";
 
@@ -66,12 +67,14 @@ export function createScaler(deps: {
         if (notedMs === atMs) used.push(deployment.id);
         // During an update only add instances: those being replaced are neither idle nor excess.
         const isCalm = deployment.status === "deployed";
-        const { minInstances: min, maxInstances: max } = deployment;
+        const { maxInstances: max, startMs, scaling } = deployment;
+        const min = minAt(deployment, unixMs());
+        const targets = { ttftMs: scaling.targetTtftMs, queueMs: scaling.targetQueueMs };
         const maxBatchSize = batchSizeOf(deployment);
         const target = targetOf(deployment);
         const windows = loads.windowsOf(deployment);
         const idleForMs = isWatched ? atMs - idleSinceMs : 0;
-        const to = scaleTo({ min, max, target, maxBatchSize, samples, windows, idleForMs });
+        const to = scaleTo({ min, max, target, maxBatchSize, samples, windows, idleForMs, targets, startMs });
         if (to === target || (to < target && !isCalm)) continue;
         if (await move(deployment, target, to)) moved += 1;
       }

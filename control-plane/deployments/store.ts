@@ -19,6 +19,7 @@ import type {
 import type { MeasuredMemoryStore, MemoryClaim } from "./expected-memory.ts";
 import type { Outcome } from "./lifecycle.ts";
 import type { GpuMinimums } from "./place-reserve.ts";
+import type { Scaling } from "./scaling.ts";
 
 export type {
   Adapter,
@@ -30,6 +31,7 @@ export type {
   Instance,
   MeasuredMemoryStore,
   MemoryClaim,
+  Scaling,
   StandardArgs,
   WeightsSource,
 };
@@ -40,6 +42,8 @@ export type NewDeployment = Omit<
   | "pendingReasons"
   | "target"
   | "inactiveShutdown"
+  | "scaling"
+  | "startMs"
   | "generation"
   | "spec"
   | "servingSpec"
@@ -58,6 +62,7 @@ export type NewDeployment = Omit<
 > & {
   readonly weightsToken: Buffer | null;
   readonly inactiveShutdown?: number | null;
+  readonly scaling?: Scaling;
   /** Address of who asks, for the audit log. */
   readonly ip?: string;
 };
@@ -230,6 +235,7 @@ export interface Change {
   readonly maxInstances?: number;
   readonly inactiveShutdown?: number | null;
   readonly sleepAfterSeconds?: number;
+  readonly scaling?: Scaling;
   /** Desired instances by load. */
   readonly target?: number;
   /** New specification; instances are replaced gradually. */

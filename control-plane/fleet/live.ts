@@ -47,6 +47,10 @@ export interface InstanceLive {
   readonly finished?: number | undefined;
   /** Requests refused for lack of capacity, likewise. */
   readonly turnedAway?: number | undefined;
+  /** Time in the queue of requests of the last 15 s; undefined: none, or an older agent. */
+  readonly queueP95Ms?: number | undefined;
+  /** Time from arrival to first token of streams, likewise. */
+  readonly ttftP95Ms?: number | undefined;
   readonly tokensPerSecond: number;
   readonly restarts: number;
   readonly memoryBytes: number;

@@ -322,6 +322,8 @@ function readInstance(wire: InstanceReport__Output): InstanceLive {
     waiting: wire.waiting,
     finished: Number(wire.finished),
     turnedAway: Number(wire.turnedAway),
+    queueP95Ms: wire.queueP95Ms,
+    ttftP95Ms: wire.ttftP95Ms,
     tokensPerSecond: wire.tokensPerSecond,
     restarts: wire.restarts,
     memoryBytes: Number(wire.memoryBytes),

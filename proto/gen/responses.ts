@@ -3102,6 +3102,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3181,6 +3254,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3381,6 +3527,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3460,6 +3679,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3704,6 +3996,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3808,6 +4173,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3887,6 +4325,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3999,6 +4510,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -4078,6 +4662,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -4570,6 +5227,79 @@ export interface Responses {
        * 0: instances never sleep
        */
       sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
     };
     /**
      * Why the last update was rolled back; otherwise empty

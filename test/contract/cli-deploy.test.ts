@@ -113,6 +113,24 @@ it("changes the concurrency limit and keeps the other settings", async () => {
   expect(changed).toEqual({ standardArgs: { maxContextSize: 4096, maxConcurrentRequests: 8 } });
 }, 60_000);
 
+it("sets targets and schedules of an update, and refuses a schedule of another form", async () => {
+  const rule = "mon-wed,sun 22:00-06:00 Europe/Berlin min 2";
+  const targets = ["--target-ttft", "1500", "--target-queue", "0"];
+  const { err, code } = await stoker("deploy", "update", id, ...targets, "--schedule", rule, "--no-wait");
+  expect(code, err).toBe(0);
+  const schedule = { from: "22:00", to: "06:00", timeZone: "Europe/Berlin", minInstances: 2 };
+  expect(changed).toEqual({
+    scaling: {
+      targetTtftMs: 1500,
+      targetQueueMs: null,
+      schedules: [{ days: ["mon", "tue", "wed", "sun"], ...schedule }],
+    },
+  });
+  const refused = await stoker("deploy", "update", id, "--schedule", "weekdays 8-18 min 2");
+  expect(refused.code).not.toBe(0);
+  expect(refused.err).toContain('form "DAYS FROM-TO ZONE min N"');
+}, 60_000);
+
 it("shows the statistics of a deployment", async () => {
   const { out, err } = await stoker("deploy", "stats", id);
   expect(out, err).toMatch(/requests +12, 1 failed[\s\S]*100 in, 50 out[\s\S]*208 ms[\s\S]*0\.0150 USD/);

@@ -14,6 +14,7 @@ import {
   write,
 } from "./status-table.ts";
 
+const office = { days: ["mon"], from: "08:00", to: "18:00", time_zone: "Europe/Berlin", min_instances: 1 };
 const one = "/deploy/{deploy}";
 const noRetry = { "x-should-retry": "false" };
 /** The hub tells strangers nothing about it, so what it holds is not checked. */
@@ -260,6 +261,22 @@ const rows: readonly StatusRow[] = [
   { call: `PUT ${one}`, status: 200, given: () => deployed(), body: { extra_args: ["--max-model-len", "2048"] } },
   { call: `PUT ${one}`, status: 422, body: { settings: { max_instances: 0 } } },
   { call: `PUT ${one}`, status: 422, body: { settings: { inactive_shutdown: 59 } } },
+  {
+    call: `PUT ${one}`,
+    status: 200,
+    given: () => deployed(),
+    body: { settings: { target_ttft_ms: 1500, target_queue_ms: 200, schedules: [office] } },
+  },
+  { call: `PUT ${one}`, status: 422, body: { settings: { target_ttft_ms: 0 } } },
+  { call: `PUT ${one}`, status: 422, body: { settings: { schedules: Array(21).fill(office) } } },
+  { call: `PUT ${one}`, status: 422, body: { settings: { schedules: [{ ...office, from: "8:00" }] } } },
+  { call: `PUT ${one}`, status: 422, body: { settings: { schedules: [{ ...office, days: ["monday"] }] } } },
+  {
+    call: `PUT ${one}`,
+    status: 422,
+    given: () => deployed(),
+    body: { settings: { schedules: [{ ...office, time_zone: "Mars/Olympus" }] } },
+  },
   {
     call: `PUT ${one}`,
     status: 402,

@@ -25,6 +25,8 @@ export function deployment(change: Partial<Deployment> = {}): Deployment {
     maxInstances: 2,
     target: 1,
     inactiveShutdown: null,
+    scaling: {},
+    startMs: 0,
     weights: { repo: "org/w", revision: "main" },
     hasWeightsToken: true,
     extraArgs: [],

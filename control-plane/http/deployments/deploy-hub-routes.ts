@@ -11,10 +11,11 @@ import {
 } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
 import { renderDeployment } from "./render-deployment.ts";
+import { newScaling, type ScalingSettings } from "./scaling-settings.ts";
 
 const common = { answer: DeploymentRecord, refusals: [400, 402, 404, 409, 423] } as const;
 
-interface Scale {
+interface Scale extends ScalingSettings {
   readonly min_instances?: number;
   readonly max_instances?: number;
 }
@@ -40,6 +41,7 @@ export function addDeployHubRoutes(endpoints: Endpoints, { deployments }: Deploy
         maxBatchSize: body.max_batch_size ?? 96,
         minInstances: scale?.min_instances ?? 1,
         maxInstances: scale?.max_instances ?? Math.max(1, scale?.min_instances ?? 1),
+        ...newScaling(scale),
       });
       return renderDeployment(created);
     },

@@ -21,10 +21,11 @@ import {
 } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
 import { renderDeployment } from "./render-deployment.ts";
+import { newScaling, readScaling, type ScalingSettings } from "./scaling-settings.ts";
 
 const refusals = [404, 409];
 
-interface Settings {
+interface Settings extends ScalingSettings {
   readonly min_instances?: number;
   readonly max_instances?: number;
   readonly inactive_shutdown?: number | null;
@@ -104,6 +105,7 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
         ...(settings?.max_instances === undefined ? {} : { maxInstances: settings.max_instances }),
         ...(settings?.inactive_shutdown === undefined ? {} : { inactiveShutdown: settings.inactive_shutdown }),
         ...(settings?.sleep_after_seconds === undefined ? {} : { sleepAfterSeconds: settings.sleep_after_seconds }),
+        ...readScaling(settings),
         ...(body.extra_args ? { extraArgs: joinArgs(body.extra_args as string[]) } : {}),
         ...(body.standard_args ? { standardArgs: readStandardArgs(body.standard_args) } : {}),
       });
@@ -204,6 +206,7 @@ function readDeployLlm(body: DeployLlmRequest): DeployRequest {
     baseModel: body.base_model ?? undefined,
     minInstances: settings?.min_instances ?? 1,
     maxInstances: settings?.max_instances ?? Math.max(1, settings?.min_instances ?? 1),
+    ...newScaling(settings),
     ...(settings?.inactive_shutdown ? { inactiveShutdown: settings.inactive_shutdown } : {}),
     ...(settings?.sleep_after_seconds === undefined ? {} : { sleepAfterSeconds: settings.sleep_after_seconds }),
     extraArgs: joinArgs((body.extra_args ?? []) as string[]),

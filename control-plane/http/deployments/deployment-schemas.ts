@@ -2,6 +2,7 @@ import { type Static, Type } from "typebox";
 import { maxBatchSize } from "../../../proto/batch-size.ts";
 import { gpuTypes } from "../../../proto/gpu.ts";
 import { type ModelEngine, modelEngines } from "../../../proto/model-engines.ts";
+import { maxSchedules, type Weekday, weekdays } from "../../deployments/schedules.ts";
 import { interfaceTasks } from "../../deployments/tasks.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 
@@ -20,6 +21,39 @@ const sleepAfterSeconds = {
   maximum: 2_592_000,
   description:
     "Seconds without a request until an instance gives its memory up; the next request wakes it. 0: never. Default: the operator's, usually 0",
+};
+
+const maxTargetMs = 600_000;
+const target = (description: string) => ({ type: ["integer", "null"], minimum: 1, maximum: maxTargetMs, description });
+const clock = "^([01][0-9]|2[0-3]):[0-5][0-9]$";
+
+const Schedule = Type.Object(
+  {
+    days: Type.Array(Type.Unsafe<Weekday>({ type: "string", enum: [...weekdays] }), {
+      minItems: 1,
+      maxItems: 7,
+      description: "Days on which it begins",
+    }),
+    from: Type.String({ pattern: clock, description: "Local time, HH:MM" }),
+    to: Type.String({
+      pattern: `${clock}|^24:00$`,
+      description: "Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day",
+    }),
+    time_zone: Type.String({ minLength: 1, maxLength: 64, description: "IANA name, such as Europe/Berlin" }),
+    min_instances: Type.Integer({ minimum: 1, maximum: 1000 }),
+  },
+  { additionalProperties: false },
+);
+export type Schedule = Static<typeof Schedule>;
+
+/** What users feel, and hours. Null removes a setting. */
+const scaling = {
+  target_ttft_ms: target("Adds instances while the p95 time to the first token of streams is above this"),
+  target_queue_ms: target("Adds instances while the p95 time in the queue is above this"),
+  schedules: {
+    anyOf: [Type.Array(Schedule, { maxItems: maxSchedules }), { type: "null" }],
+    description: "Higher minimums at local times; replaces the whole list",
+  },
 };
 
 const standardArgs = nullable.object({
@@ -89,6 +123,7 @@ export const DeployLlmRequest = Type.Object({
         max_instances: { type: "integer", minimum: 1, maximum: 1000, default: 1 },
         inactive_shutdown: inactiveShutdown,
         sleep_after_seconds: sleepAfterSeconds,
+        ...scaling,
       },
     }),
   ),
@@ -144,6 +179,7 @@ export const UpdateRequest = Type.Object({
         max_instances: { type: "integer", minimum: 1, maximum: 1000 },
         inactive_shutdown: inactiveShutdown,
         sleep_after_seconds: sleepAfterSeconds,
+        ...scaling,
       },
     }),
   ),
@@ -175,6 +211,9 @@ export const DeploymentRecord = Type.Object({
     max_instances: Type.Integer(),
     inactive_shutdown: Type.Union([Type.Integer(), Type.Null()]),
     sleep_after_seconds: Type.Integer({ description: "0: instances never sleep" }),
+    target_ttft_ms: Type.Optional(Type.Integer({ description: "Absent: not set" })),
+    target_queue_ms: Type.Optional(Type.Integer({ description: "Absent: not set" })),
+    schedules: Type.Optional(Type.Array(Schedule, { description: "Absent: none" })),
   }),
   update_error: Type.String({ description: "Why the last update was rolled back; otherwise empty" }),
   rollout: Type.Object({ up_to_date: Type.Integer(), outdated: Type.Integer(), booting: Type.Integer() }),

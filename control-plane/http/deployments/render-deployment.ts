@@ -3,10 +3,11 @@ import { pendingOf, targetOf } from "../../deployments/lifecycle.ts";
 import { ownArgs, writeStandardArgs } from "../../deployments/standard-args.ts";
 import { wireRecord } from "../core/wire-record.ts";
 import { DeploymentRecord } from "./deployment-schemas.ts";
+import { writeScaling } from "./scaling-settings.ts";
 
 /** Renders a deployment. The hub token is masked. */
 export function renderDeployment(one: Deployment): DeploymentRecord {
-  const { config, settings } = DeploymentRecord.properties;
+  const { config } = DeploymentRecord.properties;
   const { weights } = one;
   return wireRecord(DeploymentRecord, one, {
     deploy_id: one.id,
@@ -20,7 +21,13 @@ export function renderDeployment(one: Deployment): DeploymentRecord {
     config: wireRecord(config, one, {
       weights: { repo: weights.repo, revision: weights.revision, token: one.hasWeightsToken ? "********" : null },
     }),
-    settings: wireRecord(settings, one, { sleep_after_seconds: one.sleepAfterSeconds ?? 0 }),
+    settings: {
+      min_instances: one.minInstances,
+      max_instances: one.maxInstances,
+      inactive_shutdown: one.inactiveShutdown,
+      sleep_after_seconds: one.sleepAfterSeconds ?? 0,
+      ...writeScaling(one.scaling),
+    },
     extra_args: [...ownArgs(one)],
     standard_args: writeStandardArgs(one.standardArgs ?? {}),
   });

@@ -14,6 +14,7 @@ import * as endUsers from "../migrations/0048-end-users.ts";
 import * as provider from "../migrations/0049-provider.ts";
 import * as instanceFormats from "../migrations/0050-instance-formats.ts";
 import * as sleep from "../migrations/0051-sleep.ts";
+import * as scaling from "../migrations/0052-scaling.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -31,6 +32,7 @@ const migrations: Record<string, Migration> = {
   "0049-provider": provider,
   "0050-instance-formats": instanceFormats,
   "0051-sleep": sleep,
+  "0052-scaling": scaling,
 };
 
 /**

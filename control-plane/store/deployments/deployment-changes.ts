@@ -60,6 +60,7 @@ export async function changeIn(
       ...(change.maxInstances === undefined ? {} : { maxInstances: change.maxInstances }),
       ...(change.inactiveShutdown === undefined ? {} : { inactiveShutdown: change.inactiveShutdown }),
       ...(change.sleepAfterSeconds === undefined ? {} : { sleepAfter: change.sleepAfterSeconds }),
+      ...(change.scaling === undefined ? {} : { scaling: JSON.stringify(change.scaling) }),
       ...(change.target === undefined ? {} : { target: change.target }),
       ...(change.standardArgs === undefined ? {} : { standardArgs: JSON.stringify(change.standardArgs) }),
       ...(change.memory === undefined ? {} : memoryColumnsOf(change.memory, eb.ref("spec"))),

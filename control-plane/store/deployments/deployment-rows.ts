@@ -96,6 +96,8 @@ export function asDeployment(row: DeploymentRow): Deployment {
     target: row.target,
     inactiveShutdown: row.inactiveShutdown,
     ...(row.sleepAfter > 0 ? { sleepAfterSeconds: row.sleepAfter } : {}),
+    scaling: row.scaling,
+    startMs: row.startMs,
     weights: row.weights,
     hasWeightsToken: row.weightsToken !== null,
     ...(row.container === null ? {} : { container: row.container }),

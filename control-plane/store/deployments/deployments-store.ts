@@ -470,6 +470,7 @@ export async function insertDeployment(trx: Trx, next: NewDeployment): Promise<v
       target: Math.max(1, next.minInstances),
       inactiveShutdown: next.inactiveShutdown ?? null,
       sleepAfter: next.sleepAfterSeconds ?? 0,
+      scaling: JSON.stringify(next.scaling ?? {}),
     })
     .execute();
   await insertSpec(trx, next.id, 1, { ...next, memory });

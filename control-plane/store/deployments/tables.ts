@@ -11,6 +11,7 @@ import type {
   Deployment,
   DeploymentKind,
   DeploymentStatus,
+  Scaling,
   StandardArgs,
   WeightsSource,
 } from "../../deployments/store.ts";
@@ -71,6 +72,8 @@ export interface DeploymentsTables {
     inactiveShutdown: number | null;
     /** Seconds without a request until an instance sleeps; 0: never. */
     sleepAfter: Generated<number>;
+    /** Targets of what users wait, and schedules. */
+    scaling: ColumnType<Scaling, string | undefined, string>;
     /** When a caller last waited for an instance. */
     awaitedAt: Time | null;
     /** Accounts may reuse each other's evaluated prompts. Set by operators only. */

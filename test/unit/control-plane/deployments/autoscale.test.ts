@@ -1,8 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Sample, type ScaleQuestion, scaleTo } from "../../../../control-plane/deployments/autoscale.ts";
+import {
+  type Sample,
+  type ScaleQuestion,
+  scaleTo,
+  scaleWindows,
+} from "../../../../control-plane/deployments/autoscale.ts";
 
-const windows = { upMs: 10_000, downMs: 300_000, idleMs: 900_000 };
+const windows = scaleWindows;
 /** Every five seconds, the last one now. */
 const lasting = (ms: number, over: Partial<Sample>): Sample[] =>
   Array.from({ length: ms / 5_000 + 1 }, (_, n) => ({
@@ -45,6 +50,62 @@ describe("the number of instances", () => {
     expect(ask(lasting(0, {}), { ...idle, min: 1 })).toBe(1);
     // Who sleeps is woken by callers alone.
     expect(ask(lasting(900_000, { load: 50 }), { min: 0, target: 0 })).toBe(0);
+  });
+
+  it("grows before growing arrivals would meet a cold start, and not by chance", () => {
+    /** Arrivals per five seconds over two minutes, and a load that one instance holds. */
+    const arriving = (per5s: (n: number) => number): Sample[] => {
+      let arrived = 0;
+      return lasting(120_000, { load: 7 }).map((one, n) => {
+        arrived += per5s(n);
+        return { ...one, arrived };
+      });
+    };
+    const growing = arriving((n) => 10 + 2 * n);
+    expect(ask(growing, { startMs: 120_000 })).toBe(2);
+    // An instance that starts at once can wait until it is needed.
+    expect(ask(growing, { startMs: 0 })).toBe(1);
+    expect(
+      ask(
+        arriving(() => 30),
+        { startMs: 120_000 },
+      ),
+    ).toBe(1);
+    expect(
+      ask(
+        arriving((n) => 30 + (n % 3)),
+        { startMs: 120_000 },
+      ),
+    ).toBe(1);
+    expect(
+      ask(
+        arriving((n) => 60 - 2 * n),
+        { startMs: 120_000 },
+      ),
+    ).toBe(1);
+    // At most twice the load.
+    expect(ask(growing, { startMs: 3_600_000 })).toBe(2);
+    expect(ask(growing.slice(-12), { startMs: 120_000 })).toBe(1);
+  });
+
+  it("grows by one while users wait longer than a target, and keeps all until they wait far less", () => {
+    const targets = { ttftMs: 1_000, queueMs: 500 };
+    const first = (ttftP95Ms: number) => lasting(300_000, { load: 1, ttftP95Ms });
+    expect(ask(first(1_001), { targets })).toBe(2);
+    expect(ask(first(1_001))).toBe(1);
+    expect(ask(first(1_000), { targets })).toBe(1);
+    expect(ask(lasting(300_000, { load: 1, queueP95Ms: 501 }), { targets })).toBe(2);
+    expect(ask(first(1_001), { targets, max: 1 })).toBe(1);
+    // A moment is not enough, nor is one without requests.
+    expect(ask(then(first(100), lasting(5_000, { ttftP95Ms: 5_000 })), { targets })).toBe(1);
+    expect(ask(then(first(5_000), lasting(5_000, {})), { targets })).toBe(1);
+    // The new instance must have served for a while: reports still contain earlier requests.
+    const starting = lasting(60_000, { ttftP95Ms: 5_000, isStarting: true });
+    expect(ask(starting, { targets, target: 2 })).toBe(2);
+    expect(ask(then(starting, lasting(20_000, { ttftP95Ms: 5_000 })), { targets, target: 2 })).toBe(2);
+    expect(ask(then(starting, lasting(25_000, { ttftP95Ms: 5_000 })), { targets, target: 2 })).toBe(3);
+    expect(ask(first(501), { targets, target: 3 })).toBe(3);
+    expect(ask(first(500), { targets, target: 3 })).toBe(1);
   });
 
   it("follows changed bounds immediately", () => {

@@ -80,6 +80,37 @@ describe("the scaler", () => {
     expect(w.moves).toEqual([3]);
   });
 
+  it("adds an instance while agents report a longer time to the first token than the target", async () => {
+    const w = world({ scaling: { targetTtftMs: 1_000 } });
+    w.figures = { inFlight: 1, waiting: 0, finished: 0, ttftP95Ms: 900 };
+    await w.last(30_000);
+    expect(w.moves).toEqual([]);
+    w.figures = { ...w.figures, ttftP95Ms: 1_100 };
+    await w.last(15_000);
+    expect(w.moves).toEqual([2]);
+    // An older agent reports none.
+    const older = world({ scaling: { targetTtftMs: 1_000 } });
+    older.figures = { inFlight: 1, waiting: 0, finished: 0 };
+    await older.last(60_000);
+    expect(older.moves).toEqual([]);
+  });
+
+  it("wakes a sleeping deployment for a schedule, as early as its last start took", async () => {
+    // 1970-01-01, a Thursday.
+    const schedule = { days: ["thu"], from: "00:05", to: "00:10", timeZone: "UTC", minInstances: 2 } as const;
+    const w = world({ target: 0, startMs: 60_000, scaling: { schedules: [schedule] } });
+    await w.last(235_000);
+    expect(w.moves).toEqual([]);
+    await w.last(5_000);
+    expect(w.moves).toEqual([2]);
+    expect(w.nowMs).toBe(240_000);
+    await w.last(355_000);
+    expect(w.moves).toEqual([2]);
+    // Five calm minutes have passed already.
+    await w.last(5_000);
+    expect(w.moves).toEqual([2, 1]);
+  });
+
   it("counts rejected requests, up to the capacity of the existing instances", async () => {
     const w = world({ maxInstances: 10 });
     // 8 run and 8 wait: two instances' worth; half as many as ended found no place.

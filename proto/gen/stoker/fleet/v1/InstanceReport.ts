@@ -31,8 +31,12 @@ export interface InstanceReport {
   'adapters'?: (_stoker_fleet_v1_AdapterReport)[];
   'turnedAway'?: (number | string | Long);
   'formats'?: (string)[];
+  'queueP95Ms'?: (number);
+  'ttftP95Ms'?: (number);
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
+  '_queueP95Ms'?: "queueP95Ms";
+  '_ttftP95Ms'?: "ttftP95Ms";
 }
 
 export interface InstanceReport__Output {
@@ -63,6 +67,10 @@ export interface InstanceReport__Output {
   'adapters': (_stoker_fleet_v1_AdapterReport__Output)[];
   'turnedAway': (string);
   'formats': (string)[];
+  'queueP95Ms'?: (number);
+  'ttftP95Ms'?: (number);
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
+  '_queueP95Ms'?: "queueP95Ms";
+  '_ttftP95Ms'?: "ttftP95Ms";
 }
