@@ -57,11 +57,12 @@ class LeasedSlice {
   #granted = 0n;
   /** As last read from the lease row: charges of durable records. */
   #settled = 0n;
-  /** Sum of `#running` and `#ended`. */
+  /** Amounts of running holds and rests of ended ones. */
   #reserved = 0n;
-  readonly #running = new Map<HeldMoney, bigint>();
+  // Counts instead of sets of holds: proto/slot-list.ts says what a set costs.
+  #runningCount = 0;
   /** Holds of ended requests whose record is not durable yet. */
-  readonly #ended = new Map<HeldMoney, bigint>();
+  #endedCount = 0;
   /** Monotonic. PostgreSQL's own expiry is later: it counts from when the renewal arrived, this from when it was sent. */
   deadlineMs: number;
   #renewedAtMs: number;
@@ -95,11 +96,11 @@ class LeasedSlice {
   }
 
   get unrecordedCount(): number {
-    return this.#ended.size;
+    return this.#endedCount;
   }
 
   get hasHolds(): boolean {
-    return this.#running.size > 0 || this.#ended.size > 0;
+    return this.#runningCount > 0 || this.#endedCount > 0;
   }
 
   /** So close to its deadline that it admits nothing more. */
@@ -117,35 +118,33 @@ class LeasedSlice {
 
   /** Due for a renewal, which also looks for missing records. */
   isDue(nowMs: number): boolean {
-    return this.#ended.size > 0 || this.isIdle(nowMs) || nowMs - this.#renewedAtMs >= this.#timing.renewEveryMs;
+    return this.#endedCount > 0 || this.isIdle(nowMs) || nowMs - this.#renewedAtMs >= this.#timing.renewEveryMs;
   }
 
   /** Only records that did not come in a long time keep it open. */
   isForgotten(nowMs: number): boolean {
-    const isUnused = this.#running.size === 0 && nowMs - this.#usedAtMs >= this.#timing.forgetMs;
-    return this.isRetired && isUnused && this.#ended.size > 0;
+    const isUnused = this.#runningCount === 0 && nowMs - this.#usedAtMs >= this.#timing.forgetMs;
+    return this.isRetired && isUnused && this.#endedCount > 0;
   }
 
-  reserve(hold: HeldMoney, amount: bigint, nowMs: number): void {
-    this.#running.set(hold, amount);
+  reserve(amount: bigint, nowMs: number): void {
+    this.#runningCount += 1;
     this.#reserved += amount;
     this.#usedAtMs = nowMs;
   }
 
-  /** Keeps `rest` until the record of the request is durable. */
-  end(hold: HeldMoney, rest: bigint, nowMs: number): void {
-    const amount = this.#running.get(hold);
-    if (amount === undefined) return;
-    this.#running.delete(hold);
+  /** Ends a hold of `amount`, once; keeps `rest` until the record of the request is durable. */
+  end(amount: bigint, rest: bigint, nowMs: number): void {
+    this.#runningCount -= 1;
     this.#reserved -= amount - rest;
-    if (rest > 0n) this.#ended.set(hold, rest);
+    if (rest > 0n) this.#endedCount += 1;
     this.#usedAtMs = nowMs;
   }
 
-  /** The record of the request is durable. */
-  drop(hold: HeldMoney): void {
-    this.#reserved -= this.#ended.get(hold) ?? 0n;
-    this.#ended.delete(hold);
+  /** Drops the rest of an ended hold, once: the record of the request is durable. */
+  drop(rest: bigint): void {
+    this.#reserved -= rest;
+    this.#endedCount -= 1;
   }
 
   add(amount: bigint): void {
@@ -296,7 +295,7 @@ export class Slices {
     for (const slice of slices) if (slice.deadlineMs < deadlineMs) deadlineMs = slice.deadlineMs;
     const expiresAtMs = Math.floor(this.#clock.unixMs() + deadlineMs - nowMs);
     const held = new HeldMoney(requestId, amount, slices, expiresAtMs, this.#endHold);
-    for (const slice of slices) slice.reserve(held, amount, nowMs);
+    for (const slice of slices) slice.reserve(amount, nowMs);
     this.#runningCount += 1;
     this.#runningAmount += amount;
     return held;
@@ -316,7 +315,7 @@ export class Slices {
 
   readonly #endHold = (held: HeldMoney): void => {
     held.endedAtMs = this.#clock.monotonicMs();
-    for (const slice of held.slices) slice.end(held, held.rest, held.endedAtMs);
+    for (const slice of held.slices) slice.end(held.amount, held.rest, held.endedAtMs);
     this.#runningCount -= 1;
     this.#runningAmount -= held.amount;
     if (held.rest > 0n) this.#unrecorded.add(held);
@@ -385,7 +384,7 @@ export class Slices {
     for (const held of looked) {
       this.#unrecorded.delete(held);
       if (held.isCoveredBy(found.recorded.get(held.requestId) ?? [])) {
-        for (const slice of held.slices) slice.drop(held);
+        for (const slice of held.slices) slice.drop(held.rest);
         // Keeps nothing of the request alive: see proto/slot-list.ts.
         held.overdue = undefined;
       }
