@@ -1,7 +1,8 @@
 // Buffers a complete response, rewrites it and sends it in one piece.
 import { BytePieces } from "../../../proto/byte-pieces.ts";
 import type { AnswerSink } from "../../inference/answer-sink.ts";
-import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
+import { type AnswerFlow, AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
+import type { ServiceError } from "../../service-error.ts";
 import type { RenderedError } from "../errors/render-error.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { ForwardingSink } from "./forwarding-sink.ts";
@@ -16,7 +17,7 @@ export interface WholeAnswer {
 
 type Render = (answer: WholeAnswer) => WholeAnswer | Promise<WholeAnswer>;
 
-export class BufferedSink extends ForwardingSink implements AnswerSink {
+export class BufferedSink extends ForwardingSink implements AnswerSink, AnswerFlow {
   readonly #render: Render;
   readonly #broken: ((error: unknown) => RenderedError) | undefined;
   #contentType = "application/json";
@@ -34,18 +35,24 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
     broken?: (error: unknown) => RenderedError,
   ) {
     super(client);
-    this.#share = new AnswerShare(buffer, client.account, {
-      pause: () => this.listener?.stalled(),
-      resume: () => this.listener?.drained(),
-      giveUp: (error) => {
-        this.#isOver = true;
-        this.#parts.take();
-        client.listener?.dropped(error);
-      },
-    });
-    client.atEnd(() => this.#share.letGo());
+    this.#share = new AnswerShare(buffer, client.account, this);
+    client.holds(this.#share);
     this.#render = render;
     this.#broken = broken;
+  }
+
+  pause(): void {
+    this.listener?.stalled();
+  }
+
+  resume(): void {
+    this.listener?.drained();
+  }
+
+  giveUp(error: ServiceError): void {
+    this.#isOver = true;
+    this.#parts.take();
+    this.client.listener?.dropped(error);
   }
 
   whole(status: number, contentType: string, body: Buffer): void {

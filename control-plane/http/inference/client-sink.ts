@@ -5,16 +5,20 @@ import type { KeptAnswer } from "../../accounts/idempotency.ts";
 import type { AnswerSink, SinkListener } from "../../inference/answer-sink.ts";
 import { defaultLimits } from "../../inference/attempt.ts";
 import { apiHeaders } from "../connections/secure-headers.ts";
-import type { RequestState } from "../core/request-state.ts";
+import type { BufferedBytes, RequestState } from "../core/request-state.ts";
 import { replayed } from "./idempotency.ts";
 
 const streamHeaders = ["content-type", "text/event-stream; charset=utf-8", "x-accel-buffering", "no"];
 const newline = 10;
 
+export interface Rewriter {
+  flush(): void;
+}
+
 export class ClientSink implements AnswerSink {
   listener: SinkListener | undefined;
-  /** Called before bytes or an error are sent: a sink that rewrites the response writes what it holds. */
-  beforeSend: (() => void) | undefined;
+  /** A sink that rewrites the response: it writes what it holds before bytes or an error are sent. */
+  rewriter: Rewriter | undefined;
   hasStarted = false;
   isStream = false;
   readonly sent = undefined;
@@ -30,7 +34,11 @@ export class ClientSink implements AnswerSink {
     this.#res = res;
     this.#state = state;
     this.#unreadMs = unreadMs;
-    state.onGone = () => this.listener?.clientGone();
+    state.client = this;
+  }
+
+  clientGone(): void {
+    this.listener?.clientGone();
   }
 
   get account(): string {
@@ -97,10 +105,10 @@ export class ClientSink implements AnswerSink {
     this.#res.end(`${isCut ? "\n\n" : ""}${frames}`);
   }
 
-  /** Calls `done` once, when the response has closed. */
-  atEnd(done: () => void): void {
-    if (this.isGone) done();
-    else this.#state.onEnd = done;
+  /** Lets go of these bytes when the response has closed. */
+  holds(bytes: BufferedBytes): void {
+    if (this.isGone) bytes.letGo();
+    else this.#state.buffered = bytes;
   }
 
   abandon(): void {
@@ -128,7 +136,7 @@ export class ClientSink implements AnswerSink {
   }
 
   #take(): Buffer | undefined {
-    this.beforeSend?.();
+    this.rewriter?.flush();
     const turn = this.#turn;
     if (turn.length === 0) return undefined;
     this.#turn = [];

@@ -218,7 +218,7 @@ function replay(kept: KeptAnswer, client: ClientSink, buffer: ResponseBuffer): v
   const share = new AnswerShare(buffer, client.account, { pause() {}, resume() {}, giveUp() {} });
   share.whole();
   share.add(Buffer.byteLength(kept.body));
-  client.atEnd(() => share.letGo());
+  client.holds(share);
   client.again(kept);
 }
 

@@ -4,7 +4,7 @@
 import { FramePieces } from "../../../proto/sse-frames.ts";
 import type { AnswerSink } from "../../inference/answer-sink.ts";
 import { upstreamBroken } from "../../inference/errors.ts";
-import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
+import { type AnswerFlow, AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import type { ServiceError } from "../../service-error.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { ForwardingSink } from "./forwarding-sink.ts";
@@ -30,14 +30,14 @@ export const dataFrame = (data: object): string => `data: ${JSON.stringify(data)
 export const namedFrame = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 
 /** Destination of a translated stream. */
-type StreamClient = AnswerSink & Pick<ClientSink, "account" | "atEnd"> & Partial<Pick<ClientSink, "beforeSend">>;
+type StreamClient = AnswerSink & Pick<ClientSink, "account" | "holds"> & Partial<Pick<ClientSink, "rewriter">>;
 
 /** A long transcript may be one event. Larger frames break the response. */
 const maxFrameBytes = 4 * 1024 * 1024;
 const countedBlock = 1024;
 
 /** Comments, which keep the connection of a waiting client alive, pass unchanged. Names of an engine's events do not. */
-export class TranslatedStream extends ForwardingSink<StreamClient> implements AnswerSink {
+export class TranslatedStream extends ForwardingSink<StreamClient> implements AnswerSink, AnswerFlow {
   readonly #translation: StreamTranslation;
   readonly #share: AnswerShare | undefined;
   #countedBytes = 0;
@@ -51,15 +51,18 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   constructor(client: StreamClient, translation: StreamTranslation, buffer?: ResponseBuffer) {
     super(client);
     this.#translation = translation;
-    client.beforeSend = () => this.#flush();
+    client.rewriter = this;
     if (!buffer) return;
-    const share = new AnswerShare(buffer, client.account, {
-      pause: () => this.listener?.stalled(),
-      resume: () => this.listener?.drained(),
-      giveUp: (error) => this.#giveUp(error),
-    });
-    client.atEnd(() => share.letGo());
-    this.#share = share;
+    this.#share = new AnswerShare(buffer, client.account, this);
+    client.holds(this.#share);
+  }
+
+  pause(): void {
+    this.listener?.stalled();
+  }
+
+  resume(): void {
+    this.listener?.drained();
   }
 
   /** Response of an engine that does not stream: one event, in one line. */
@@ -75,17 +78,17 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
 
   write(chunk: Buffer): void {
     if (this.#isOver) return;
-    if (this.#turn.length === 0) process.nextTick(() => this.#flush());
+    if (this.#turn.length === 0) process.nextTick(flush, this);
     this.#turn.push(chunk);
   }
 
-  #flush(): void {
+  flush(): void {
     const turn = this.#turn;
     if (turn.length === 0) return;
     this.#turn = [];
     const bytes = this.#rest.add(turn.length === 1 ? (turn[0] as Buffer) : Buffer.concat(turn));
     if (bytes) this.#translate(bytes);
-    if (this.#rest.bytes > maxFrameBytes) this.#giveUp(upstreamBroken({ cause: new Error("a frame above 4 MiB") }));
+    if (this.#rest.bytes > maxFrameBytes) this.giveUp(upstreamBroken({ cause: new Error("a frame above 4 MiB") }));
   }
 
   #translate(bytes: Buffer): void {
@@ -99,7 +102,7 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   }
 
   end(): void {
-    this.#flush();
+    this.flush();
     if (this.#isOver) return;
     // An engine may omit the last empty line.
     const last = this.#rest.take().toString().trimEnd();
@@ -111,11 +114,11 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
       else this.#finish(frames);
     } catch (error) {
       // As in #translated.
-      this.#giveUp(upstreamBroken({ cause: error }));
+      this.giveUp(upstreamBroken({ cause: error }));
     }
   }
 
-  #giveUp(error: ServiceError): void {
+  giveUp(error: ServiceError): void {
     this.#isOver = true;
     this.#turn = [];
     this.#rest.take();
@@ -127,7 +130,7 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   #count(): void {
     const bytes = this.#translation.keptBytes ?? 0;
     if (bytes > (this.#translation.maxKeptBytes ?? Number.POSITIVE_INFINITY))
-      this.#giveUp(upstreamBroken({ cause: new Error("the response is too long") }));
+      this.giveUp(upstreamBroken({ cause: new Error("the response is too long") }));
     if (!this.#share || bytes <= this.#countedBytes) return;
     // In blocks: most events keep a few bytes.
     const counted = Math.ceil(bytes / countedBlock) * countedBlock;
@@ -149,7 +152,7 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
       return this.#translation.event(data);
     } catch (error) {
       // JSON that is nested too deep can be read, but not written. Other requests share the connection that this would end.
-      this.#giveUp(upstreamBroken({ cause: error }));
+      this.giveUp(upstreamBroken({ cause: error }));
       return "";
     }
   }
@@ -157,6 +160,10 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   #send(frames: string): void {
     if (frames !== "") this.client.write(Buffer.from(frames));
   }
+}
+
+function flush(stream: TranslatedStream): void {
+  stream.flush();
 }
 
 /** Index after the last frame that has ended: at an empty line. Some engines use CRLF. */

@@ -10,7 +10,7 @@ import type { ByteBudget } from "../../inference/byte-budget.ts";
 import { complete, type Spine } from "../../inference/complete.ts";
 import type { Completion, Trace } from "../../inference/completion.ts";
 import type { RouteMeter } from "../core/edge-metrics.ts";
-import { type ClosingResponse, RequestState, type StateDeps } from "../core/request-state.ts";
+import { type BufferedBytes, type ClosingResponse, RequestState, type StateDeps } from "../core/request-state.ts";
 import type { Dialect, Refusal } from "../errors/error-body.ts";
 import { refusalOf } from "../errors/render-error.ts";
 
@@ -138,7 +138,7 @@ export class OpenSocket {
     state.caller = this.caller;
     state.operation = completion.kind;
     state.isStream = true;
-    state.onGone = () => sink.listener?.clientGone();
+    state.client = sink;
     this.turns += 1;
     this.#turn = { response, sink };
     try {
@@ -222,10 +222,14 @@ class TurnSink implements AnswerSink {
     return this.#state.caller?.account ?? "";
   }
 
-  /** Calls `done` once, when the request has ended. */
-  atEnd(done: () => void): void {
-    if (this.isGone) done();
-    else this.#state.onEnd = done;
+  clientGone(): void {
+    this.listener?.clientGone();
+  }
+
+  /** Lets go of these bytes when the request has ended. */
+  holds(bytes: BufferedBytes): void {
+    if (this.isGone) bytes.letGo();
+    else this.#state.buffered = bytes;
   }
 
   whole(_status: number, _contentType: string, body: Buffer): void {

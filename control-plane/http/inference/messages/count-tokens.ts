@@ -83,7 +83,7 @@ async function run(
   state: RequestState,
 ): Promise<Fields | undefined> {
   const sink = new KeptSink(spine.answers, caller.account, maxAnswerBytes);
-  state.onGone = () => sink.abandon();
+  state.client = { clientGone: () => sink.abandon() };
   state.operation = completion.kind;
   try {
     await complete(spine, caller, completion, sink, state);
@@ -92,7 +92,7 @@ async function run(
       throw upstreamBroken({ cause: new Error("the engine sent no response, or one that is too large") });
     return fieldsOf(sink.answer.body);
   } finally {
-    state.onGone = undefined;
+    state.client = undefined;
     sink.letGo();
   }
 }

@@ -109,7 +109,7 @@ describe("a translated stream", () => {
       account: "u:1",
       write: () => {},
       end: () => {},
-      atEnd: (done: () => void) => (close = done),
+      holds: (bytes: { letGo(): void }) => (close = () => bytes.letGo()),
       listener: { stalled: () => calls.push("stalled"), drained: () => calls.push("drained") },
     } as unknown as ClientSink;
     const other = new AnswerShare(buffer, "u:2", { pause() {}, resume() {}, giveUp() {} });
@@ -136,7 +136,7 @@ describe("a translated stream", () => {
     await turn();
     expect(sent).toEqual([namedFrame("said", { data: "a" }) + namedFrame("said", { data: "b" })]);
     stream.write(Buffer.from("data: c\n\n"));
-    client.beforeSend?.();
+    client.rewriter?.flush();
     expect(sent.at(-1)).toBe(namedFrame("said", { data: "c" }));
   });
 
