@@ -113,12 +113,14 @@ export class ResponseBuffer {
   }
 }
 
+const nothing: AnswerFlow = { pause() {}, resume() {}, giveUp() {} };
+
 /** The part of a buffer that one response holds, until it is released. */
 export class AnswerShare {
   readonly account: string;
   isWhole = false;
   readonly #buffer: ResponseBuffer;
-  readonly #flow: AnswerFlow;
+  #flow: AnswerFlow;
   #bytes = 0;
   #paused: NodeJS.Timeout | undefined;
 
@@ -136,8 +138,9 @@ export class AnswerShare {
     this.#bytes += bytes;
     if (!this.#buffer.add(this, bytes) || this.#paused || this.isWhole) return;
     this.#paused = setTimeout(() => {
+      const flow = this.#flow;
       this.letGo();
-      this.#flow.giveUp(answersFull());
+      flow.giveUp(answersFull());
     }, this.#buffer.maxPauseMs);
     this.#flow.pause();
   }
@@ -156,9 +159,10 @@ export class AnswerShare {
     this.#buffer.whole(this, this.#bytes);
   }
 
-  /** May be called again. */
+  /** Also drops the reference to the response (see proto/slot-list.ts for the reason). May be called again. */
   letGo(): void {
     this.#unpause();
+    this.#flow = nothing;
     const bytes = this.#bytes;
     this.#bytes = 0;
     this.#buffer.remove(this, bytes);

@@ -80,7 +80,7 @@ export function transcriptEvents(usage: () => object): StreamTranslation {
   let hasFailed = false;
   return {
     maxKeptBytes: maxTranscriptBytes,
-    get keptBytes() {
+    keptBytes() {
       return transcript.keptBytes;
     },
     event(data) {

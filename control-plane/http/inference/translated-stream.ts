@@ -9,14 +9,17 @@ import type { ServiceError } from "../../service-error.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { ForwardingSink } from "./forwarding-sink.ts";
 
-/** Translation of one stream. Returns complete frames, or "" for none. Must not throw. */
+/**
+ * Translation of one stream. Returns complete frames, or "" for none. Must not throw. Without getters: V8 creates a hidden class
+ * for each object literal with one, and that keeps the stream until the next full collection.
+ */
 export interface StreamTranslation {
   /** `data`: the text after `data:` of one event, `[DONE]` included. */
   event(data: string): string;
   /** Frames of events that it has combined; called when no other event is at hand. Undefined: it combines none. */
   flush?(): string;
   /** Bytes that it keeps of the response for later events; undefined: none. */
-  readonly keptBytes?: number;
+  keptBytes?(): number;
   /** A response of which more is kept breaks; undefined: the tokens of its request limit it. */
   readonly maxKeptBytes?: number;
   /** Frames after the last event of a response that ended as it should. A promise must not reject. */
@@ -128,7 +131,7 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   }
 
   #count(): void {
-    const bytes = this.#translation.keptBytes ?? 0;
+    const bytes = this.#translation.keptBytes?.() ?? 0;
     if (bytes > (this.#translation.maxKeptBytes ?? Number.POSITIVE_INFINITY))
       this.giveUp(upstreamBroken({ cause: new Error("the response is too long") }));
     if (!this.#share || bytes <= this.#countedBytes) return;

@@ -181,7 +181,7 @@ function messageStream(facts: MessageFacts): StreamTranslation {
     return taken;
   };
   return {
-    get keptBytes() {
+    keptBytes() {
       return events.keptBytes;
     },
     event(data) {

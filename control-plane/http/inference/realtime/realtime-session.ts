@@ -276,7 +276,7 @@ export class RealtimeSession implements SocketSession {
       event,
       end: () => "",
       maxKeptBytes: maxTranscriptBytes,
-      get keptBytes() {
+      keptBytes() {
         return transcript.keptBytes;
       },
     };

@@ -46,7 +46,7 @@ export function responseStream(options: OutputOptions, save?: SaveResponse): Res
     return saving;
   };
   return {
-    get keptBytes() {
+    keptBytes() {
       return output.keptBytes;
     },
     event(data) {

@@ -94,7 +94,7 @@ describe("a translated stream", () => {
     const buffer = new ResponseBuffer(10_000);
     let kept = 0;
     const counting: StreamTranslation = {
-      get keptBytes() {
+      keptBytes() {
         return kept;
       },
       event: (data) => {
