@@ -76,7 +76,7 @@ export function createController(deps: ControllerDeps): Controller {
     return atMs - nowMs <= pollsAhead * everyMs ? { id, kind: "due", atMs } : undefined;
   }
 
-  /** Deployments that timed out at the database in the last pass. */
+  /** Deployments that timed out at the database and were not answered since, the latest timeout last. */
   let unanswered: ReadonlySet<DeploymentId> = new Set();
 
   async function pass(): Promise<number> {
@@ -147,10 +147,10 @@ interface Looked extends Look {
 /** One pass over all deployments. */
 class Pass {
   readonly timers: Timer[] = [];
-  /** Deployments that timed out at the database. */
+  /** Deployments that timed out at the database and were not answered since, the latest timeout last. */
   readonly unanswered = new Set<DeploymentId>();
   moved = 0;
-  #silentInARow = 0;
+  #timeoutsInARow = 0;
   readonly #deps: PassDeps;
 
   constructor(deps: PassDeps) {
@@ -158,18 +158,22 @@ class Pass {
   }
 
   /**
-   * `last`: those that timed out before. When many wait for one lock, all others are done before the pass ends at them.
+   * `last`: `unanswered` of the pass before. When many wait for one lock, all others are done before the pass ends at them. Each
+   * pass tries those first that the one before did not reach.
    * Throws the database's error when it is unavailable.
    */
   async over(all: readonly Active[], last: ReadonlySet<DeploymentId>): Promise<void> {
     const { steps, leaving, maxGroup } = this.#deps;
     const open: Looked[] = [];
-    const alone: Looked[] = [];
+    const suspects = new Map<DeploymentId, Looked>();
     for (const { deployment, instances, claimedUntilMs } of all) {
       const one = { ...steps.look({ deployment, instances }, leaving), id: deployment.id, claimedUntilMs };
       if (one.isIdle) this.#end(one, "unchanged");
-      else (last.has(one.id) ? alone : open).push(one);
+      else if (last.has(one.id)) suspects.set(one.id, one);
+      else open.push(one);
     }
+    const alone = [...last].flatMap((id) => suspects.get(id) ?? []);
+    for (const { id } of alone) this.unanswered.add(id);
     for (let at = 0; at < open.length; at += maxGroup) await this.#take(open.slice(at, at + maxGroup));
     for (const one of alone) await this.#take([one]);
   }
@@ -181,26 +185,30 @@ class Pass {
         group.map(({ id }) => id),
         leaving,
       );
-      this.#silentInARow = 0;
+      this.#timeoutsInARow = 0;
       for (const one of group) {
+        this.unanswered.delete(one.id);
         const end = ends.get(one.id) ?? "held";
         if (end === "lost") log.info({ deployment: one.id }, "deployment step lost every race; will retry");
         this.#end(one, end);
       }
     } catch (error) {
-      const isSilent = error instanceof DatabaseUnavailable;
-      this.#silentInARow = isSilent ? this.#silentInARow + 1 : 0;
-      const [{ id }] = group as [Looked];
-      if (isSilent && group.length === 1) this.unanswered.add(id);
-      // One timeout may be a lock; two in a row mean that the database is unavailable.
-      if (this.#silentInARow > 1) throw error;
       // Only the one that failed must wait: the others take their steps.
-      if (group.length > 1) for (const one of group) await this.#take([one]);
-      else {
-        log.warn({ err: error, deployment: id }, "deployment step failed; will retry");
-        // A lock timeout waits for the next poll: each retry takes as long as a statement may.
-        if (!isSilent) this.#end(group[0] as Looked, "lost");
+      if (group.length > 1) {
+        for (const one of group) await this.#take([one]);
+        return;
       }
+      const [one] = group as [Looked];
+      const { id } = one;
+      this.unanswered.delete(id);
+      const isTimeout = error instanceof DatabaseUnavailable;
+      this.#timeoutsInARow = isTimeout ? this.#timeoutsInARow + 1 : 0;
+      if (isTimeout) this.unanswered.add(id);
+      // One timeout may be a lock; two deployments in a row mean that the database is unavailable.
+      if (this.#timeoutsInARow > 1) throw error;
+      log.warn({ err: error, deployment: id }, "deployment step failed; will retry");
+      // A lock timeout waits for the next poll: each retry takes as long as a statement may.
+      if (!isTimeout) this.#end(one, "lost");
     }
   }
 

@@ -119,6 +119,35 @@ describe("a check by the controller", () => {
     expect(done).toEqual(["a", "a", "d"]);
   });
 
+  it("takes the steps of all others at the next check when the first ones wait for a lock", async () => {
+    const { controller, broken, done } = world(["a", "b", "c", "d", "e", "f"]);
+    for (const name of ["a", "b", "c"]) broken.set(name, away());
+    // Two in a row may be an outage; with them out of the way, one is a lock.
+    await expect(controller.pass()).rejects.toThrow(DatabaseUnavailable);
+    expect(done).toEqual([]);
+    await expect(controller.pass()).rejects.toThrow(DatabaseUnavailable);
+    expect(done).toEqual(["d", "e", "f"]);
+    done.splice(0);
+    await expect(controller.pass()).rejects.toThrow(DatabaseUnavailable);
+    expect(done).toEqual(["d", "e", "f"]);
+  });
+
+  it("tries every deployment that timed out before, although two of them still wait for a lock", async () => {
+    const { controller, broken, done } = world(["a", "b", "c", "d", "e"]);
+    for (const name of ["a", "b", "c", "d"]) broken.set(name, away());
+    for (let n = 0; n < 3; n++) await expect(controller.pass()).rejects.toThrow(DatabaseUnavailable);
+    for (const name of ["c", "d"]) broken.delete(name);
+    done.splice(0);
+    for (let n = 0; n < 2; n++) await controller.pass().catch(() => {});
+    expect(done).toEqual(expect.arrayContaining(["c", "d", "e"]));
+    broken.clear();
+    // Those that were answered are of the group again.
+    await controller.pass();
+    done.splice(0);
+    expect(await controller.pass()).toBe(5);
+    expect(done).toEqual(["a", "b", "c", "d", "e"]);
+  });
+
   it("that loses every race is repeated, and a wake-up is told that it failed", async () => {
     const { controller, raced, done, timers } = world(["a", "b"]);
     raced.add("a");
