@@ -9,3 +9,7 @@ export const minuteOf = (unixMs: number): number => Math.floor(unixMs / minuteMs
 
 /** The `request_id` of a minute. No request has one like it: theirs are letters and digits. */
 export const gpuMinuteId = (instance: InstanceId, startMs: number): string => `gpu:${instance}:${startMs / minuteMs}`;
+
+/** The same of the time in that minute that the instance slept: it has a price of its own. */
+export const asleepMinuteId = (instance: InstanceId, startMs: number): string =>
+  `${gpuMinuteId(instance, startMs)}:asleep`;

@@ -1,8 +1,7 @@
-// Measures how long instances were ready on GPUs. A span counts when the same process was observed ready at both its ends:
+// Measures how long instances were ready, or slept, on GPUs. A span counts when the same process was observed so at both its ends:
 // waiting, loading, draining, a crash between two observations, and time without an agent are not billed.
 import type { Logger } from "pino";
-import { gpuMinuteId, minuteMs } from "../../proto/gpu-minute.ts";
-import type { InstanceId } from "../../proto/ids.ts";
+import { asleepMinuteId, gpuMinuteId, minuteMs } from "../../proto/gpu-minute.ts";
 import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { Serving } from "../reconcile/ports.ts";
 import type { MeterStore } from "./store.ts";
@@ -25,13 +24,13 @@ export function createGpuMeter(deps: GpuMeterDeps) {
   const { store, log } = deps;
   // Whole milliseconds add up exactly.
   const monotonicMs = () => Math.floor(deps.monotonicMs());
-  const tallies = new Map<InstanceId, { readonly tally: Tally; readonly grownMs: number }>();
-  let identities: ReadonlyMap<InstanceId, string> = new Map();
+  const tallies = new Map<string, { readonly tally: Tally; readonly grownMs: number }>();
+  let identities: ReadonlyMap<string, string> = new Map();
   let lookedMs = monotonicMs();
   let savedMs = lookedMs;
   let isDirty = false;
   let isFailing = false;
-  for (const tally of store.kept()) tallies.set(tally.instanceId, { tally, grownMs: lookedMs });
+  for (const tally of store.kept()) tallies.set(keyOf(tally), { tally, grownMs: lookedMs });
 
   /** Minutes that no longer change; the clock may have been set back since they started. */
   function takeOver(nowMs: number, controlMs: number): Tally[] {
@@ -68,14 +67,14 @@ export function createGpuMeter(deps: GpuMeterDeps) {
       const ended: Tally[] = [];
       lookedMs = nowMs;
       for (const seen of serving) {
-        const isSame = identities.get(seen.instanceId) === seen.identity;
+        const isSame = identities.get(keyOf(seen)) === seen.identity;
         if (!isSame || lengthMs <= 0 || lengthMs > longestSpanMs) continue;
-        const added = addSpan(seen, tallies.get(seen.instanceId)?.tally, lengthMs, controlMs);
+        const added = addSpan(seen, tallies.get(keyOf(seen))?.tally, lengthMs, controlMs);
         ended.push(...added.ended);
-        tallies.set(seen.instanceId, { tally: added.open, grownMs: nowMs });
+        tallies.set(keyOf(seen), { tally: added.open, grownMs: nowMs });
         isDirty = true;
       }
-      identities = new Map(serving.map((seen) => [seen.instanceId, seen.identity]));
+      identities = new Map(serving.map((seen) => [keyOf(seen), seen.identity]));
       ended.push(...takeOver(nowMs, controlMs));
       if (ended.length > 0 || (isDirty && nowMs - savedMs >= saveEveryMs)) void save(ended);
     },
@@ -84,9 +83,13 @@ export function createGpuMeter(deps: GpuMeterDeps) {
   };
 }
 
+/** The times awake and asleep of a minute are two records. */
+const keyOf = ({ instanceId, isAsleep }: Pick<Serving, "instanceId" | "isAsleep">) =>
+  isAsleep ? `${instanceId}/asleep` : instanceId;
+
 function recordOf(tally: Tally, nodeEpoch: string): UsageRecord {
   return {
-    requestId: gpuMinuteId(tally.instanceId, tally.startMs),
+    requestId: (tally.isAsleep ? asleepMinuteId : gpuMinuteId)(tally.instanceId, tally.startMs),
     attempt: 1,
     admittedAtMs: tally.startMs,
     endedAtMs: tally.throughMs,

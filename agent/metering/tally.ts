@@ -12,6 +12,8 @@ export interface Tally {
   readonly startMs: number;
   readonly readyMs: number;
   readonly throughMs: number;
+  /** Its time is of sleep, which has a price of its own. */
+  readonly isAsleep?: boolean;
 }
 
 interface Added {
@@ -22,20 +24,21 @@ interface Added {
 
 /** Adds `lengthMs` of ready time that ends at `nowMs`. Without `open` it is the instance's first. */
 export function addSpan(
-  of: Pick<Tally, "instanceId" | "deployId">,
+  of: Pick<Tally, "instanceId" | "deployId" | "isAsleep">,
   open: Tally | undefined,
   lengthMs: number,
   nowMs: number,
 ): Added {
-  const { instanceId, deployId } = of;
+  const { instanceId, deployId, isAsleep } = of;
+  const named = { instanceId, deployId, ...(isAsleep ? { isAsleep } : {}) };
   let atMs = Math.max(open?.throughMs ?? 0, nowMs - lengthMs);
   const endMs = atMs + lengthMs;
   const ended: Tally[] = [];
-  let now = open ?? { instanceId, deployId, startMs: minuteOf(atMs), readyMs: 0, throughMs: atMs };
+  let now = open ?? { ...named, startMs: minuteOf(atMs), readyMs: 0, throughMs: atMs };
   for (;;) {
     if (minuteOf(atMs) > now.startMs) {
       if (now.readyMs > 0) ended.push(now);
-      now = { instanceId, deployId, startMs: minuteOf(atMs), readyMs: 0, throughMs: atMs };
+      now = { ...named, startMs: minuteOf(atMs), readyMs: 0, throughMs: atMs };
     }
     const untilMs = Math.min(endMs, now.startMs + minuteMs);
     now = { ...now, readyMs: now.readyMs + untilMs - atMs, throughMs: untilMs };

@@ -96,6 +96,8 @@ export interface Serving {
   readonly deployId: DeploymentId;
   /** New after every start. */
   readonly identity: string;
+  /** It sleeps or wakes. */
+  readonly isAsleep?: boolean;
 }
 
 /** Measures GPU time. Receives the whole set at every pass; must not throw or wait. */

@@ -94,8 +94,9 @@ export function servingOf(view: View): readonly Serving[] {
     const isPaid = spec.gpuUuids.length > 0 || spec.engine === "agent_instance";
     if (!facts || seen?.state !== "running" || !isPaid || tombstones.has(instanceId)) return [];
     const phase = phaseOf(spec, seen, facts);
-    if (phase !== "ready" && !(spec.engine === "container" && phase === "loading")) return [];
-    return [{ instanceId, deployId: seen.deployId, identity: seen.identity }];
+    if (!isServing(phase) && !(spec.engine === "container" && phase === "loading")) return [];
+    const isAsleep = phase === "asleep" || phase === "waking";
+    return [{ instanceId, deployId: seen.deployId, identity: seen.identity, ...(isAsleep ? { isAsleep } : {}) }];
   });
 }
 

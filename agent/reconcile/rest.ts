@@ -1,6 +1,7 @@
 // Decides which instances of this host sleep and which wake, so that those awake fit on their GPUs. Pure.
 // INVARIANTS: a busy instance is never put to sleep; starts and wakes are served in the order in which they began to wait, so a
-// later one takes no GPU of an earlier one; an instance stays awake for a minimum time, which bounds how often two of them swap.
+// later one takes no GPU of an earlier one; an instance stays awake for a minimum time, which bounds how often two of them swap,
+// and until the request that woke it has arrived.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { Observed } from "./driver.ts";
@@ -165,6 +166,9 @@ function idleMsOf(view: Seen, id: InstanceId, spec: InstanceSpec__Output): numbe
   if (seen?.state !== "running" || life?.identity !== seen.identity || !life.isReady) return undefined;
   const awakeMs = view.nowMs - life.readySinceMs;
   if (!use || use.inFlight > 0 || use.waiting > 0 || awakeMs < view.minAwakeMs) return undefined;
+  // The request that woke it is still on its way.
+  const isUnused = use.unusedMs === undefined || use.unusedMs > awakeMs;
+  if (isUnused && Number(spec.awaitedAtMs) > facts.sleptAtMs && awakeMs < awaitedMs) return undefined;
   return Math.min(awakeMs, use.unusedMs ?? awakeMs);
 }
 

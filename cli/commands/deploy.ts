@@ -328,7 +328,9 @@ function scaleText({ settings }: Deployment): string {
     ...(ttft === undefined ? [] : [`, first token within ${ttft} ms (p95)`]),
     ...(queue === undefined ? [] : [`, queue time within ${queue} ms (p95)`]),
   ];
-  return `${min} to ${max} instances${sleeps}${targets.join("")}`;
+  const rests =
+    settings.sleep_after_seconds > 0 ? `, asleep after ${settings.sleep_after_seconds} s without requests` : "";
+  return `${min} to ${max} instances${sleeps}${rests}${targets.join("")}`;
 }
 
 type Schedule = NonNullable<NonNullable<Deployment["settings"]>["schedules"]>[number];

@@ -1,8 +1,8 @@
-import { gpuMinuteId, minuteMs } from "../../proto/gpu-minute.ts";
+import { asleepMinuteId, gpuMinuteId, minuteMs } from "../../proto/gpu-minute.ts";
 import type { DeploymentId, InstanceId, RequestId } from "../../proto/ids.ts";
 import type { UsageRecord } from "../../proto/usage-record.ts";
 
-/** How long an instance was ready in one minute of control-plane time, as its agent measured it. */
+/** How long an instance was ready, or asleep, in one minute of control-plane time, as its agent measured it. */
 export interface GpuMinute {
   readonly id: RequestId;
   readonly instance: InstanceId;
@@ -12,6 +12,8 @@ export interface GpuMinute {
   /** Integer from 1 to 60,000. */
   readonly readyMs: number;
   readonly endedAtMs: number;
+  /** The time is of sleep. */
+  readonly isAsleep: boolean;
 }
 
 /** Characters of an instance or deployment id: any other text, such as one with a zero byte, fails in PostgreSQL. */
@@ -27,7 +29,9 @@ export function readGpuMinute(wire: UsageRecord): GpuMinute | undefined {
   const readyMs = wire.readyMs ?? 0;
   if (![wire.instanceId, wire.deployId].every((id) => typeof id === "string" && idPattern.test(id))) return;
   const isMinute = startMs >= 0 && startMs < maxDateMs && startMs % minuteMs === 0;
-  if (!isMinute || wire.requestId !== gpuMinuteId(instance, startMs) || wire.ticket !== undefined) return;
+  const isAsleep = wire.requestId === asleepMinuteId(instance, startMs);
+  const isNamed = isAsleep || wire.requestId === gpuMinuteId(instance, startMs);
+  if (!isMinute || !isNamed || wire.ticket !== undefined) return;
   if (!Number.isSafeInteger(readyMs) || readyMs < 1 || readyMs > minuteMs || wire.attempt !== 1) return;
   if (!(endedAtMs > startMs && endedAtMs <= startMs + minuteMs) || !/^\d{1,18}$/.test(wire.nodeEpoch)) return;
   return {
@@ -38,5 +42,6 @@ export function readGpuMinute(wire: UsageRecord): GpuMinute | undefined {
     startMs,
     readyMs,
     endedAtMs,
+    isAsleep,
   };
 }

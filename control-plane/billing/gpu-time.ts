@@ -89,8 +89,9 @@ export function createGpuTime(deps: {
     // A minute without a hold must not end the hold of others.
     const held = all.flatMap(({ minute, isCovered }) => (isCovered ? minute : []));
     if (held.length > 0) await store.noteSettled(held, nowMs);
-    for (const { record, gpu, isCovered } of all)
-      if (isCovered && fresh.has(recordKey(record))) metrics.gpuSecondsBilled.inc({ gpu }, record.gpuMs / 1000);
+    for (const { minute, record, gpu, isCovered } of all)
+      if (isCovered && !minute.isAsleep && fresh.has(recordKey(record)))
+        metrics.gpuSecondsBilled.inc({ gpu }, record.gpuMs / 1000);
     metrics.lost(losses);
   }
 

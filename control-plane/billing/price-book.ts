@@ -5,7 +5,8 @@ import type { Act } from "../act.ts";
 import { type ErrorFacts, invalid } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
 
-export type PriceKind = "model" | "gpu" | "container";
+/** `gpu_asleep`: of a GPU type, for time in which an instance sleeps. */
+export type PriceKind = "model" | "gpu" | "gpu_asleep" | "container";
 
 /** Nano-USD per million tokens, characters, milliseconds of audio, images; `hour`: nano-USD per hour of a GPU or container. */
 export interface PriceRates {
@@ -112,7 +113,7 @@ export function createPriceBook(deps: { readonly store: PriceStore; readonly clo
             { param: `rates.${name}` },
           );
       }
-      if (request.kind === "gpu" && !isGpuType(request.subject))
+      if ((request.kind === "gpu" || request.kind === "gpu_asleep") && !isGpuType(request.subject))
         throw priceRefused(`${request.subject} is not a GPU type. Allowed: ${gpuTypes.join(", ")}.`, {
           param: "subject",
         });

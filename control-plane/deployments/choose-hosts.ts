@@ -3,10 +3,10 @@
 import { setImmediate } from "node:timers/promises";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type DeploymentId, type HostId, randomId } from "../../proto/ids.ts";
-import { type HostView, weightsKey } from "../fleet/host.ts";
+import { type HostView, sleepPool, weightsKey } from "../fleet/host.ts";
 import type { Deployment, Instance, PendingReason } from "./deployment.ts";
 import { type FleetSource, FleetView } from "./fleet-view.ts";
-import { mayShare, mayUseHost, type Want } from "./place-fit.ts";
+import { mayShare, mayUseHost, turnBytes, type Want } from "./place-fit.ts";
 import { withPlaced } from "./place-index.ts";
 import { rejections, summarize } from "./place-reasons.ts";
 import { concernsOthers, maxNewGpus } from "./place-reserve.ts";
@@ -119,10 +119,15 @@ export function createHostChooser(deps: FleetSource & { readonly reserves: Reser
         id: randomId<"instance">(16),
         hostId: found.host,
         hostRevision: found.revision,
-        gpus: found.gpus.map(({ uuid, memoryBytes }) => ({ uuid, memoryBytes })),
+        gpus: found.gpus.map((gpu) => ({
+          uuid: gpu.uuid,
+          memoryBytes: gpu.memoryBytes,
+          ...(found.isInTurn ? { claimBytes: turnBytes(gpu) } : {}),
+        })),
         gpuShare: found.gpuShare,
         gpuMemoryBytes: found.gpuMemoryBytes,
         grantBytes: found.grantBytes,
+        ...(found.isInTurn ? { claimant: sleepPool } : {}),
       });
     }
     return { placements, reasons: [], reserve, sharing };
@@ -172,12 +177,22 @@ export function createHostChooser(deps: FleetSource & { readonly reserves: Reser
 
 type Wanted = Pick<
   Deployment,
-  "account" | "gpu" | "numGpus" | "memoryBytes" | "isMemoryBound" | "engine" | "weights" | "container" | "image"
+  | "account"
+  | "gpu"
+  | "numGpus"
+  | "memoryBytes"
+  | "isMemoryBound"
+  | "engine"
+  | "weights"
+  | "container"
+  | "image"
+  | "sleepAfterSeconds"
 >;
 
 /** Requirements of one instance. */
 export function wantOf(deployment: Wanted, spread?: ReadonlyMap<HostId, number>): Want {
-  const { weights } = deployment;
+  const { weights, sleepAfterSeconds = 0 } = deployment;
+  const sleeps = sleepAfterSeconds > 0;
   return {
     gpu: deployment.gpu,
     gpusPerInstance: deployment.numGpus,
@@ -187,7 +202,8 @@ export function wantOf(deployment: Wanted, spread?: ReadonlyMap<HostId, number>)
     host: weights.host,
     rentalImage: deployment.container?.image,
     image: deployment.image,
-    sharesWith: deployment.isMemoryBound ? deployment.account : undefined,
+    ...(sleeps ? { sleeps } : {}),
+    sharesWith: deployment.isMemoryBound && !sleeps ? deployment.account : undefined,
     weights: keyOf(weights),
     spread: spread && spread.size > 0 ? spread : undefined,
   };

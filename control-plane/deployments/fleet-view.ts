@@ -68,10 +68,10 @@ export class FleetView {
       }
       for (const one of own) {
         const gpus = (host as HostView).inventory.gpus.filter((gpu) => one.gpus.some(({ uuid }) => uuid === gpu.uuid));
-        const { gpuShare, gpuMemoryBytes, grantBytes, hostRevision: revision } = one;
+        const { gpuShare, gpuMemoryBytes, grantBytes, claimant, hostRevision: revision } = one;
         host = withPlaced(
           host as HostView,
-          { host: id, revision, gpus, gpuShare, gpuMemoryBytes, grantBytes },
+          { host: id, revision, gpus, gpuShare, gpuMemoryBytes, grantBytes, isInTurn: claimant !== undefined },
           one.account,
         );
       }

@@ -11,7 +11,7 @@ import {
   isModelEngine,
   programSetting,
 } from "../../proto/model-engines.ts";
-import type { Gpu, GpuClaim, HostView } from "../fleet/host.ts";
+import { type Gpu, type GpuClaim, type HostView, sleepersPerGpu, sleepPool } from "../fleet/host.ts";
 import type { Engine } from "./deployment.ts";
 import { isVirtual, resourcesOf } from "./resources.ts";
 
@@ -25,6 +25,7 @@ export interface Fit extends Placed {
 /** Undefined when it does not fit. The host has passed the filter. */
 export function fitOn(want: Want, host: HostView): Fit | undefined {
   if (want.gpusPerInstance === 0) return withoutGpus(want, host);
+  if (mayTakeTurns(want, host)) return inTurn(want, host);
   const joined = mayShare(want) ? smallest(sharedGpus(host, want), want.memoryBytes) : undefined;
   if (joined) return granted(want, host, [joined], joined.freeBytes - want.memoryBytes);
   if (isReserved(want)) return undefined;
@@ -32,6 +33,47 @@ export function fitOn(want: Want, host: HostView): Fit | undefined {
   const taken = choose(want, host, free);
   return taken && granted(want, host, taken, free.length - taken.length);
 }
+
+/** Its GPU may be used by others while it sleeps, if the agent there obeys. */
+export const mayTakeTurns = (want: Want, host: HostView): boolean =>
+  want.sleeps === true && host.inventory.sleeps === true;
+
+/** A free GPU, so that more are awake at a time; else the one with the fewest instances in turn. */
+function inTurn(want: Want, host: HostView): Fit | undefined {
+  const free = freeGpus(host, want.gpu);
+  const taken = isReserved(want) ? undefined : choose(want, host, free);
+  const alone = taken && granted(want, host, taken, free.length - taken.length);
+  if (alone) return { ...alone, isInTurn: true };
+  if (want.gpusPerInstance > 1) return undefined;
+  const [fewest] = gpusInTurn(host, want);
+  if (!fewest) return undefined;
+  // vLLM keeps its weights in the memory of the host.
+  const keepsWeights = want.engine === "vllm" && !isVirtual(fewest.gpu, host.inventory);
+  const grantBytes = asleepBytes + (keepsWeights ? want.memoryBytes : 0);
+  if (lacksMemory(host, grantBytes)) return undefined;
+  const whole = { gpus: [fewest.gpu], gpuMemoryBytes: 0, gpuShare: 1, isJoining: false, isInTurn: true };
+  return { host: host.id, revision: host.revision, ...whole, grantBytes, left: -fewest.freeBytes };
+}
+
+/** Memory of a process whose model is unloaded. */
+const asleepBytes = 256 * 1024 * 1024;
+
+/** GPUs that take one more instance in turn and are large enough for it alone; those with the fewest first. */
+function gpusInTurn(host: Held, want: Want): readonly FreeGpu[] {
+  return host.claims
+    .flatMap((claim) => {
+      const gpu = host.inventory.gpus.find(({ uuid }) => uuid === claim.gpuUuid);
+      if (claim.account !== sleepPool || gpu?.type !== want.gpu || !gpu.isHealthy || !isUsable(want, gpu)) return [];
+      if (gpu.memoryBytes < want.memoryBytes) return [];
+      const freeBytes = gpu.memoryBytes - (claim.memoryBytes ?? gpu.memoryBytes);
+      return freeBytes >= turnBytes(gpu) ? [{ gpu, freeBytes, claim }] : [];
+    })
+    .sort((a, b) => b.freeBytes - a.freeBytes || byIndex(a.gpu, b.gpu));
+}
+
+/** What an instance in turn claims of its GPU. */
+export const turnBytes = ({ memoryBytes }: Pick<Gpu, "memoryBytes">): number =>
+  Math.max(1, Math.floor(memoryBytes / sleepersPerGpu));
 
 /** A GPU is shared only when memory has a fixed upper bound. */
 export const mayShare = (want: Want) =>
@@ -228,6 +270,8 @@ export interface Want {
   readonly rentalImage?: string | undefined;
   /** Image of a model server or agent instance with its own. */
   readonly image?: string | undefined;
+  /** It sleeps while it is not used, so that others may use its GPU. */
+  readonly sleeps?: boolean;
   /** Its account, if it may share a GPU with other instances of that account; then `memoryBytes` is its upper bound. */
   readonly sharesWith?: AccountId | undefined;
   /** Maximum GPUs it may newly claim: others are reserved for minimums. Undefined: any free ones. */
@@ -248,4 +292,6 @@ export interface Placed {
   readonly gpuShare: number;
   /** Granted host memory. */
   readonly grantBytes: number;
+  /** Others may use its GPUs while it sleeps. */
+  readonly isInTurn?: boolean;
 }

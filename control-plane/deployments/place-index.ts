@@ -2,8 +2,18 @@
 // a comparison of all hosts (place-score.ts), independent of insertion order.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
-import type { GpuClaim, HostView } from "../fleet/host.ts";
-import { type Fit, fitOn, freeGpus, isReserved, mayShare, type Placed, refuse, type Want } from "./place-fit.ts";
+import { type GpuClaim, type HostView, sleepPool } from "../fleet/host.ts";
+import {
+  type Fit,
+  fitOn,
+  freeGpus,
+  isReserved,
+  mayShare,
+  type Placed,
+  refuse,
+  turnBytes,
+  type Want,
+} from "./place-fit.ts";
 
 interface PlacementIndex {
   place(want: Want): Placed | undefined;
@@ -109,6 +119,10 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
     }
     const local = want.weights === undefined ? undefined : byWeights.get(want.weights);
     const apart = (local && tightest(want, local)) ?? tightest(want, undefined);
+    if (!apart && want.sleeps) {
+      const inTurn = best(want, byCapacity.get(capacityKey(sleepPool, want.gpu)) ?? []);
+      if (inTurn) return inTurn;
+    }
     // Prefer a host with sibling instances to none.
     return apart ?? (spread ? best(want, spread.keys()) : undefined);
   }
@@ -134,11 +148,12 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
 }
 
 /** Returns the host with an instance placed on it. */
-export function withPlaced(host: HostView, placed: Placed, account: AccountId): HostView {
+export function withPlaced(host: HostView, placed: Placed, owner: AccountId): HostView {
   const claims: GpuClaim[] = [...host.claims];
+  const account = placed.isInTurn ? sleepPool : owner;
   for (const gpu of placed.gpus) {
     const at = claims.findIndex((claim) => claim.gpuUuid === gpu.uuid);
-    const bytes = placed.gpuMemoryBytes;
+    const bytes = placed.isInTurn ? turnBytes(gpu) : placed.gpuMemoryBytes;
     const before = claims[at]?.memoryBytes ?? 0;
     const claim = { gpuUuid: gpu.uuid, account, ...(bytes > 0 ? { memoryBytes: before + bytes } : {}) };
     if (at >= 0) claims[at] = claim;

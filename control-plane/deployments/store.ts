@@ -98,9 +98,12 @@ export interface NewInstance {
   readonly hostId: HostId;
   /** Revision of the host, as the placement read it. */
   readonly hostRevision: bigint;
-  readonly gpus: readonly { readonly uuid: string; readonly memoryBytes: number }[];
+  /** `claimBytes`: what it claims of the GPU with a claimant. */
+  readonly gpus: readonly { readonly uuid: string; readonly memoryBytes: number; readonly claimBytes?: number }[];
   /** Share of each of its GPUs; 1: all. */
   readonly gpuShare: number;
+  /** Holder of its claims, if not its account: others use its GPUs while it sleeps. */
+  readonly claimant?: AccountId;
   /** Memory on its shared GPU; 0: exclusive GPUs. */
   readonly gpuMemoryBytes: number;
   /** Granted host memory. */

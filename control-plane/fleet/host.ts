@@ -77,6 +77,12 @@ export interface Inventory {
   readonly metricsAddress: string;
 }
 
+/** Holder of the claims of GPUs that instances of any account use in turn: those that sleep. */
+export const sleepPool = "sleep-pool" as AccountId;
+
+/** Instances that may use one GPU in turn. */
+export const sleepersPerGpu = 8;
+
 /** One per GPU and account: no other account uses the GPU. */
 export interface GpuClaim {
   readonly gpuUuid: string;

@@ -2166,7 +2166,7 @@ export interface Responses {
   "GET /v1/admin/prices": {
     prices: {
       version: number;
-      kind: "model" | "gpu" | "container";
+      kind: "model" | "gpu" | "gpu_asleep" | "container";
       subject: string;
       rates: {
         /**
@@ -2214,7 +2214,7 @@ export interface Responses {
   };
   "POST /v1/admin/prices": {
     version: number;
-    kind: "model" | "gpu" | "container";
+    kind: "model" | "gpu" | "gpu_asleep" | "container";
     subject: string;
     rates: {
       /**

@@ -14,7 +14,7 @@ import { priceFromUsd } from "../models/rates.ts";
 import { Note } from "../operator/operator-schemas.ts";
 import type { MoneyFeatures } from "./features.ts";
 
-const kinds = ["model", "gpu", "container"] as const;
+const kinds = ["model", "gpu", "gpu_asleep", "container"] as const;
 const Kind = Type.Unsafe<(typeof kinds)[number]>({ type: "string", enum: [...kinds] });
 
 const usdPer = (description: string, maximum = 1e6) =>

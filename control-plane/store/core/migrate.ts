@@ -15,6 +15,7 @@ import * as provider from "../migrations/0049-provider.ts";
 import * as instanceFormats from "../migrations/0050-instance-formats.ts";
 import * as sleep from "../migrations/0051-sleep.ts";
 import * as scaling from "../migrations/0052-scaling.ts";
+import * as sleepPrice from "../migrations/0053-sleep-price.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -33,6 +34,7 @@ const migrations: Record<string, Migration> = {
   "0050-instance-formats": instanceFormats,
   "0051-sleep": sleep,
   "0052-scaling": scaling,
+  "0053-sleep-price": sleepPrice,
 };
 
 /**

@@ -143,7 +143,7 @@ function withoutConflict(
   return decisions.filter(({ claimed: { deployment }, verdict }) => {
     if (!changedIn(verdict).every(isLocked)) return false;
     const added = new Map<string, Claim>();
-    for (const { hostId, hostRevision, gpus, gpuMemoryBytes } of verdict.placements) {
+    for (const { hostId, hostRevision, gpus, gpuMemoryBytes, claimant = deployment.account } of verdict.placements) {
       const host = seen.hosts.get(hostId);
       // Another claim moved the host since the placement read it.
       if (!host?.schedulable || host.revision !== hostRevision) return false;
@@ -152,8 +152,8 @@ function withoutConflict(
         const before = added.get(key) ?? claims.get(key);
         const memoryBytes = before?.memoryBytes ?? sizeOf(gpu);
         const claimedBytes = (before?.claimedBytes ?? 0n) + shareOf(gpu, gpuMemoryBytes);
-        if ((before && before.account !== deployment.account) || claimedBytes > memoryBytes) return false;
-        added.set(key, { account: deployment.account, memoryBytes, claimedBytes });
+        if ((before && before.account !== claimant) || claimedBytes > memoryBytes) return false;
+        added.set(key, { account: claimant, memoryBytes, claimedBytes });
       }
     }
     for (const [key, claim] of added) claims.set(key, claim);
@@ -168,7 +168,8 @@ type NewGpu = NewInstance["gpus"][number];
 
 /** A GPU of unknown size is claimed once, as a whole. */
 const sizeOf = (gpu: NewGpu) => BigInt(Math.max(1, gpu.memoryBytes));
-const shareOf = (gpu: NewGpu, gpuMemoryBytes: number) => (gpuMemoryBytes > 0 ? BigInt(gpuMemoryBytes) : sizeOf(gpu));
+const shareOf = (gpu: NewGpu, gpuMemoryBytes: number) =>
+  gpu.claimBytes !== undefined ? BigInt(gpu.claimBytes) : gpuMemoryBytes > 0 ? BigInt(gpuMemoryBytes) : sizeOf(gpu);
 
 /** Leaves out those that counted free GPUs of a type before another controller claimed some. */
 async function withReserves(trx: Trx, decisions: readonly Decision[]): Promise<readonly Decision[]> {
@@ -326,12 +327,12 @@ async function insertInstances(trx: Trx, decisions: readonly Decision[]): Promis
       gpu_memory_bytes bigint, granted_bytes bigint)`.execute(trx);
 }
 
-/** Shares GPUs that the account uses already; a GPU of another account aborts the transaction. */
+/** Shares GPUs that the account uses already, or that instances use in turn; a GPU of another account aborts the transaction. */
 async function claimGpus(trx: Trx, decisions: readonly Decision[]): Promise<void> {
   const shares = decisions.flatMap(({ claimed, verdict }) =>
-    verdict.placements.flatMap(({ id, hostId, gpus, gpuMemoryBytes }) =>
+    verdict.placements.flatMap(({ id, hostId, gpus, gpuMemoryBytes, claimant = claimed.deployment.account }) =>
       gpus.map((gpu) => ({
-        ...{ hostId, gpuUuid: gpu.uuid, accountId: claimed.deployment.account, instanceId: id },
+        ...{ hostId, gpuUuid: gpu.uuid, accountId: claimant, instanceId: id },
         sizeBytes: sizeOf(gpu),
         memoryBytes: shareOf(gpu, gpuMemoryBytes),
       })),

@@ -52,8 +52,8 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
           coalesce(i.created_at, lower(h.covered) - interval '1 hour', h.ended_at - interval '1 hour', now()) as created_at,
           case when i.instance_id is null then coalesce(e.ended_at, h.ended_at) end as ended_at
         from unnest(${minutes.map((m) => m.deployId)}::text[], ${minutes.map((m) => m.instance)}::text[],
-          ${minutes.map((m) => new Date(m.startMs))}::timestamptz[]) with ordinality
-          as m (deploy_id, instance_id, start_at, place)
+          ${minutes.map((m) => new Date(m.startMs))}::timestamptz[], ${minutes.map((m) => m.isAsleep)}::boolean[]) with ordinality
+          as m (deploy_id, instance_id, start_at, is_asleep, place)
         left join gpu_hold h on h.instance_id = m.instance_id
         left join instance i on i.instance_id = m.instance_id
         left join ended_instance e on e.instance_id = m.instance_id
@@ -62,7 +62,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
           and coalesce(h.host_id, i.host_id) = ${host}
         left join lateral (
           select price_version, hour_rate, effective_from from price
-          where kind = case when d.price_subject is null then 'gpu' else 'container' end
+          where kind = case when m.is_asleep then 'gpu_asleep' when d.price_subject is null then 'gpu' else 'container' end
             and subject = coalesce(d.price_subject, d.gpu) and effective_from <= m.start_at
           order by effective_from desc, price_version desc limit 1) p on true
         order by m.place`.execute(db);

@@ -187,7 +187,7 @@ export interface MoneyTables {
   /** Append only. Token, character, audio and image rates are nano-USD per million units (audio: per million milliseconds). */
   price: {
     priceVersion: Generated<bigint>;
-    kind: "model" | "gpu" | "container";
+    kind: "model" | "gpu" | "gpu_asleep" | "container";
     /** Public model name, GPU type or container plan. */
     subject: string;
     inputRate: Generated<bigint>;

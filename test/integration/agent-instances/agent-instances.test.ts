@@ -154,6 +154,7 @@ describe("an agent instance's life", () => {
       nodeEpoch: 1n,
       startMs,
       readyMs: 60_000,
+      isAsleep: false,
       endedAtMs: startMs + 60_000,
     };
     const [known] = await createGpuTimeStore(world.db).lookUp([minute], hostView.id);

@@ -11,6 +11,7 @@ import { createGpuTimeStore } from "../../../control-plane/store/money/gpu-time-
 import { createPriceStore } from "../../../control-plane/store/money/price-store.ts";
 import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
 import { createUsageStore } from "../../../control-plane/store/money/usage-store.ts";
+import { asleepMinuteId } from "../../../proto/gpu-minute.ts";
 import type { AccountId, HostId } from "../../../proto/ids.ts";
 import { randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -91,6 +92,59 @@ async function ledgerOf(account: AccountId, book: string) {
     .execute();
   return rows.reduce((sum, row) => sum + row.amount, 0n);
 }
+
+describe("time asleep", () => {
+  const asleep = (of: Running, ms: number): GpuMinute => {
+    const [one] = minutesOf(of, noon, 1) as [GpuMinute];
+    return { ...one, id: asleepMinuteId(of.instance, noon) as GpuMinute["id"], readyMs: ms, isAsleep: true };
+  };
+
+  it("costs its own price beside the time awake of the same minute, once, on a row of its own", async () => {
+    const of = await instanceOf();
+    const awakePrice = await setPrice(of.gpu, sixAnHour, noon - minute);
+    const { priceVersion: asleepPrice } = await world.db
+      .insertInto("price")
+      .values({
+        kind: "gpu_asleep",
+        subject: of.gpu,
+        hourRate: sixAnHour / 10n,
+        effectiveFrom: new Date(noon - minute),
+      })
+      .returning("priceVersion")
+      .executeTakeFirstOrThrow();
+    const { holds, time } = controlPlane();
+    await holds.renew([of]);
+    const [awake] = minutesOf(of, noon, 1) as [GpuMinute];
+    const both = [{ ...awake, readyMs: 30_000 }, asleep(of, 30_000)];
+    expect(await time.settle([...both, ...both])).toBe(true);
+    // In another order, and again, as after a kill of the agent.
+    expect(await time.settle(both.toReversed())).toBe(true);
+    expect(await ledgerOf(of.account, "customer_spent")).toBe(cents(5) + cents(1) / 2n);
+    const rows = await world.db
+      .selectFrom("usage")
+      .select(["priceVersion", "gpuMs", "cost"])
+      .where("instanceId", "=", of.instance)
+      .orderBy("priceVersion")
+      .execute();
+    expect(rows.map((row) => ({ version: row.priceVersion, ms: Number(row.gpuMs), cost: row.cost }))).toEqual([
+      { version: awakePrice, ms: 30_000, cost: cents(5) },
+      { version: asleepPrice, ms: 30_000, cost: cents(1) / 2n },
+    ]);
+  });
+
+  it("is free without a price, and keeps the hold of an instance that sleeps", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const { holds, time } = controlPlane();
+    await holds.renew([of]);
+    await world.db.updateTable("instance").set({ phase: "asleep" }).where("instanceId", "=", of.instance).execute();
+    expect(await time.settle([asleep(of, 60_000)])).toBe(true);
+    expect(await ledgerOf(of.account, "customer_spent")).toBe(0n);
+    nowMs += minute;
+    expect(await holds.renew([of])).toEqual([]);
+    expect(await world.budget(of.account)).toEqual({ limit: 100n * usd, spent: 0n, leased: cents(50) });
+  });
+});
 
 describe("GPU time of a dedicated deployment", () => {
   it("is captured once per minute from what was held, with model, price version and GPU milliseconds on the row", async () => {

@@ -111,6 +111,14 @@ describe("rest of instances", () => {
     expect(young).toEqual({ sleep: [], wake: [], lacking: ["b"] });
   });
 
+  it("keeps an instance awake until the request that woke it has arrived", () => {
+    const woken = { id: "a", state: "awake", awakeMs: 8_000, awaitedMs: 8_100, sleptMs: 20_000 } as const;
+    const other = { id: "b", state: "asleep", awaitedMs: 10 } as const;
+    expect(rest(woken, other).sleep).toEqual([]);
+    expect(rest({ ...woken, unusedMs: 6_000 }, other).sleep).toEqual(["a"]);
+    expect(rest({ ...woken, awakeMs: 15_000 }, other).sleep).toEqual(["a"]);
+  });
+
   it("serves starts and wakes in the order in which they began to wait", () => {
     const found = rest(
       { id: "a", state: "asleep", awaitedMs: 10, lacksMs: 1_000 },
