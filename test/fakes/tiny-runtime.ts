@@ -14,6 +14,8 @@ interface Script {
   readonly exitAfterMs?: number;
   readonly holdBytes?: number;
   readonly loadMs?: number;
+  /** Time of a wake. Its paths of sleep are those that vLLM documents. */
+  readonly wakeMs?: number;
   readonly ignoreTerm?: boolean;
   /** A child of its own that ignores every signal it can and says its pid as `/child`. */
   readonly hasChild?: boolean;
@@ -44,6 +46,7 @@ const secret = secretFile === undefined ? undefined : readBearerSecret(secretFil
 
 const readyAtMs = performance.now() + (script.loadMs ?? 0);
 let isDraining = false;
+let isAsleep = false;
 let tokens = 0;
 const held: Buffer[] = [];
 if (script.holdBytes) {
@@ -85,6 +88,16 @@ const server = createServer((req, res) => {
       tokens_generated_total: tokens,
     });
   }
+  if (req.url === "/is_sleeping") return send(200, { is_sleeping: isAsleep });
+  if (req.method === "POST" && req.url?.startsWith("/sleep")) {
+    isAsleep = true;
+    return send(200, {});
+  }
+  if (req.method === "POST" && req.url === "/wake_up")
+    return setTimeout(() => {
+      isAsleep = false;
+      send(200, {});
+    }, script.wakeMs ?? 0);
   if (req.url === "/v1/models") return send(200, { data: [{ id: env["STOKER_SERVED_MODEL_NAME"] }] });
   if (req.method === "POST") {
     let text = "";

@@ -39,6 +39,19 @@ describe("vLLM", () => {
     expect(command({ engine: "vllm", ...twoGpus }, facts)).toBe(start + more);
   });
 
+  it("is started for sleep with the setting and a GPU only", () => {
+    const asleep = { engine: "vllm", ...twoGpus, sleepAfterSeconds: 60 };
+    expect(command(asleep)).toContain(" --enable-sleep-mode");
+    expect(planned(asleep).env["VLLM_SERVER_DEV_MODE"]).toBe("1");
+    for (const one of [
+      { ...asleep, sleepAfterSeconds: 0 },
+      { ...asleep, gpuUuids: ["cpu-host-0"] },
+    ]) {
+      expect(command(one)).not.toContain("sleep");
+      expect(planned(one).env).not.toHaveProperty("VLLM_SERVER_DEV_MODE");
+    }
+  });
+
   it("pools vectors and scores instead of generating where the task says so", () => {
     expect(command({ engine: "vllm", ...twoGpus, task: "embeddings" })).toContain(" --runner pooling");
     expect(command({ engine: "vllm", ...twoGpus })).not.toContain("--runner");

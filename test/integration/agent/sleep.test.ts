@@ -1,0 +1,75 @@
+// The agent's loop over processes that sleep by the paths that vLLM documents: no engine of CUDA is here.
+import { afterEach, expect, it, vi } from "vitest";
+import type { InstanceSpec__Output } from "../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { type ReconciledHost, startReconciledHost } from "../../fakes/reconciled-host.ts";
+
+const patient = { timeout: 30_000, interval: 50 };
+let host: ReconciledHost;
+afterEach(() => host?.close());
+
+const phase = (id: string, wanted: string) => vi.waitFor(() => expect(host.report(id)?.phase).toBe(wanted), patient);
+const awaited = (spec: InstanceSpec__Output) => ({ ...spec, awaitedAtMs: String(Date.now()) });
+const sleeper = (script: object = {}, over: Partial<InstanceSpec__Output> = {}) =>
+  host.spec(script, { sleepAfterSeconds: 3_600, gpuUuids: ["cpu-host-shared"], ...over });
+
+it("puts an unused instance to sleep and wakes it for a request, in one process", async () => {
+  host = startReconciledHost({});
+  const spec = sleeper({}, { sleepAfterSeconds: 1 });
+  host.want(spec);
+  await phase(spec.instanceId, "asleep");
+  const pid = host.pid(spec.instanceId);
+  host.stats(spec.instanceId, { inFlight: 1 });
+  host.want(awaited(spec));
+  await phase(spec.instanceId, "ready");
+  expect(host.pid(spec.instanceId)).toBe(pid);
+  host.stats(spec.instanceId, { inFlight: 0, unusedMs: 60_000 });
+});
+
+it("has one of two awake on one GPU, whichever is awaited, and restarts neither", async () => {
+  host = startReconciledHost({});
+  const [one, other] = [sleeper(), sleeper()];
+  host.want(one, other);
+  await vi.waitFor(() => {
+    const phases = [one, other].map(({ instanceId }) => host.report(instanceId)?.phase).sort();
+    expect(phases).toEqual(["asleep", "ready"]);
+  }, patient);
+  const pids = [one, other].map(({ instanceId }) => host.pid(instanceId));
+  for (const wanted of [one, other, one]) {
+    for (const { instanceId } of [one, other]) host.stats(instanceId, { unusedMs: 0 });
+    host.want(...[one, other].map((spec) => (spec === wanted ? awaited(spec) : spec)));
+    await phase(wanted.instanceId, "ready");
+    await phase((wanted === one ? other : one).instanceId, "asleep");
+  }
+  expect([one, other].map(({ instanceId }) => host.pid(instanceId))).toEqual(pids);
+});
+
+it("does not put a busy instance to sleep for another, which says that it waits", async () => {
+  host = startReconciledHost({});
+  const [one, other] = [sleeper(), sleeper()];
+  host.stats(one.instanceId, { inFlight: 1 });
+  host.want(one);
+  await phase(one.instanceId, "ready");
+  host.want(one, other);
+  await vi.waitFor(
+    () => expect(host.report(other.instanceId)?.failMessage).toMatch("other models on its GPU"),
+    patient,
+  );
+  expect(host.report(one.instanceId)?.phase).toBe("ready");
+  host.stats(one.instanceId, { inFlight: 0, unusedMs: 0 });
+  await phase(other.instanceId, "ready");
+  await phase(one.instanceId, "asleep");
+});
+
+it("starts an instance again whose process is killed while it wakes", async () => {
+  host = startReconciledHost({});
+  const spec = sleeper({ wakeMs: 600_000 }, { sleepAfterSeconds: 1 });
+  host.want(spec);
+  await phase(spec.instanceId, "asleep");
+  const pid = host.pid(spec.instanceId);
+  host.want(awaited(spec));
+  await phase(spec.instanceId, "waking");
+  host.stats(spec.instanceId, { inFlight: 1 });
+  process.kill(pid, "SIGKILL");
+  await phase(spec.instanceId, "ready");
+  expect(host.pid(spec.instanceId)).not.toBe(pid);
+});
