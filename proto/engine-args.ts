@@ -158,6 +158,7 @@ const vllm: ArgRules = {
   "enable-prefix-caching": flag,
   "no-enable-prefix-caching": flag,
   "max-num-batched-tokens": integer(64, 1_048_576),
+  "scheduling-policy": oneOf("fcfs", "priority"),
   "gpu-memory-utilization": { kind: "number", min: 0.1, max: 0.97 },
   "no-enable-lora": flag,
   "limit-mm-per-prompt": { kind: "json", keys: ["image"] },

@@ -4,6 +4,7 @@
 // control planes have. The agent returns the sealed text with the usage record, and the settlement takes every term from it.
 import { hash, timingSafeEqual } from "node:crypto";
 import type { UnitCounts } from "./money.ts";
+import type { ServiceTier } from "./service-tier.ts";
 
 /**
  * Position of usage in a stream, as the client requested: merged into the last chunk, as an extra chunk, on every chunk (and, with
@@ -46,6 +47,8 @@ export interface Ticket {
   readonly priceVersion: number;
   /** The discount inside `rates`. */
   readonly discountId?: string;
+  /** Service tier; absent: default. */
+  readonly tier?: ServiceTier;
   /** The end user that the caller named. */
   readonly endUser?: string;
   /** Set for a task that is not billed by tokens only. */

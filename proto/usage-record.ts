@@ -112,6 +112,8 @@ export const usageFields = {
   discountId: { column: "discount_id", type: "text", from: "ticket", isRequired: true, isNullable: true },
   /** Name of the end user that the request was made for; the table holds the id of the name, so that it can be erased. */
   endUser: { column: "end_user", type: "text", from: "ticket", isNullable: true },
+  /** Service tier; null: default. */
+  tier: { column: "service_tier", type: "text", from: "ticket", isNullable: true },
   /** Milliseconds times GPUs of a minute of GPU time. */
   gpuMs: { column: "gpu_ms", type: "count", from: "price" },
   cost: { column: "cost", type: "amount", from: "price", isRequired: true },

@@ -5,6 +5,7 @@ import type { Pool } from "undici";
 import { authorizationFor } from "../../proto/bearer-secret.ts";
 import type { Deadline } from "../../proto/deadlines.ts";
 import { audioBoundHeader } from "../../proto/engine-headers.ts";
+import { tierRank } from "../../proto/service-tier.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import { encodeUsage, usageHeader } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
@@ -53,6 +54,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   readonly body: Buffer;
   readonly permits: number;
   readonly isHasty: boolean;
+  readonly tier: number;
   readonly cost: number;
   readonly promptTokens: number;
   dueMs: number;
@@ -92,6 +94,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#gate = isLong ? target.longAudioGate : target.gate;
     this.permits = isLong ? Math.ceil((ticket.units?.asked.audioMs ?? 0) / 1000) : ticket.permits;
     this.isHasty = ticket.failFast === true;
+    this.tier = tierRank[ticket.tier ?? "default"] ?? tierRank.default;
     this.promptTokens = this.#inputEstimate();
     const tokens = this.promptTokens + ticket.permits * Math.min(ticket.maxTokens, target.typicalOutput);
     this.cost = tokens + unitWeight(ticket.units?.asked);

@@ -175,6 +175,7 @@ const described = (one: LoggedRequest): string =>
     `${one.request_id}${one.attempt === 1 ? "" : `, attempt ${one.attempt}`}`,
     `model    ${one.model}`,
     `created  ${isoTime(one.created_at)}`,
+    `tier     ${one.service_tier}`,
     `ended    ${one.end_reason}`,
     `time     ${one.queue_ms} ms queued, first byte after ${one.first_byte_ms} ms, ${one.total_ms} ms total`,
     `tokens   ${one.input_tokens} in, ${one.output_tokens} out`,

@@ -268,6 +268,7 @@ export function callerOf(row: KeyRow): Caller {
     spending: limitsOf(row),
     rates: requestsPerMinute === null && tokensPerMinute === null ? null : { requestsPerMinute, tokensPerMinute },
     trustsUserHeaders,
+    mayPrioritize: account.mayPrioritize,
   });
 }
 

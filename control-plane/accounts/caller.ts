@@ -27,6 +27,8 @@ export interface Caller {
   readonly rates: KeyRates | null;
   /** The end user in `X-OpenWebUI-User-*` headers counts. */
   readonly trustsUserHeaders: boolean;
+  /** Its requests may have the service tier `priority`. Absent: no. */
+  readonly mayPrioritize?: boolean;
 }
 
 /** Null: no limit. */

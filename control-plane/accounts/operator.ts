@@ -11,6 +11,8 @@ export interface AccountSummary {
   readonly displayName: string;
   readonly isAdmin: boolean;
   readonly isTeamAccount: boolean;
+  /** Its requests may have the service tier `priority`. */
+  readonly mayPrioritize: boolean;
   /** The gravest of its suspensions. */
   readonly suspendReason: SuspendReason | null;
   readonly createdAtMs: number;
@@ -37,6 +39,7 @@ export interface AccountChange {
   readonly isAdmin?: boolean;
   /** False also frees the name of its team. */
   readonly isTeamAccount?: boolean;
+  readonly mayPrioritize?: boolean;
 }
 
 export interface AdminAccountStore {

@@ -56,6 +56,8 @@ export interface AccountRow {
   readonly displayName: string;
   readonly isAdmin: boolean;
   readonly suspendReason: SuspendReason | null;
+  /** Its requests may have the service tier `priority`. */
+  readonly mayPrioritize: boolean;
   readonly createdAtMs: number;
 }
 

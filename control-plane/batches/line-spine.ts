@@ -1,4 +1,5 @@
 // The inference spine as lines of batches use it.
+import type { ServiceTier } from "../../proto/service-tier.ts";
 import type { Discounts } from "../billing/discounts.ts";
 import { type RateLimiter, RateMeters } from "../quotas/rate-limiter.ts";
 import { batchDiscountBasisPoints } from "./batch.ts";
@@ -7,13 +8,15 @@ import { batchDiscountBasisPoints } from "./batch.ts";
 interface PricedSpine {
   readonly rates: RateLimiter;
   readonly discounts: Pick<Discounts, "find">;
+  readonly tier?: ServiceTier;
 }
 
 const noRates = { concurrent: Number.MAX_SAFE_INTEGER, tokensPerMinute: Number.MAX_SAFE_INTEGER };
 const whole = 10_000;
 
 /**
- * Lines cost 20 % less, in addition to any other discount, and do not count against the rate limits of account and key. Pace limits how
+ * Lines cost 20 % less, in addition to any other discount, and do not count against the rate limits of account and key. Instances
+ * serve them after all other requests. Pace limits how
  * many lines run at a time.
  */
 export function spineOfLines<Spine extends PricedSpine>(spine: Spine): Spine {
@@ -24,7 +27,7 @@ export function spineOfLines<Spine extends PricedSpine>(spine: Spine): Spine {
   };
   const meters = new RateMeters({ defaults: noRates });
   const rates: RateLimiter = { meter: meters.meter.bind(meters), keyMeter: () => undefined };
-  return { ...spine, rates, discounts: { find } };
+  return { ...spine, rates, discounts: { find }, tier: "batch" };
 }
 
 const ofBatches = {

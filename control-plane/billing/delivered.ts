@@ -21,6 +21,7 @@ export interface LostAttempt {
   readonly admittedAtMs: number;
   /** Absent: a control plane of the previous version wrote it. */
   readonly endUser?: string | null;
+  readonly tier?: string | null;
   /** Time at which the response broke off: an agent that started later has only what its predecessor stored of the attempt. */
   readonly brokeAtMs: number;
   /** Estimated unless the agent reported figures. */

@@ -108,6 +108,7 @@ function lostRecord(count: DeliveredCount, lost: LostAttempt): SettledRecord {
     ...noUsage,
     ...known,
     endUser: lost.endUser ?? null,
+    tier: lost.tier ?? null,
     requestId,
     attempt,
     account,

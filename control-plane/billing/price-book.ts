@@ -21,10 +21,17 @@ export interface PriceRates {
   readonly hour: bigint;
 }
 
+/** Prices of service tiers in per cent of the rates. */
+export interface TierPercents {
+  readonly priority: number;
+  readonly flex: number;
+}
+
 export interface NewPrice {
   readonly kind: PriceKind;
   readonly subject: string;
   readonly rates: PriceRates;
+  readonly tiers: TierPercents;
   readonly effectiveFromMs: number;
 }
 
@@ -48,6 +55,8 @@ export interface PriceParams {
   readonly subject: string;
   /** Absent rates are 0. */
   readonly rates: Partial<PriceRates>;
+  /** Absent: 100. */
+  readonly tiers?: Partial<TierPercents>;
   /** Unix ms, not in the past; absent: now. */
   readonly effectiveFromMs?: number;
 }
@@ -96,6 +105,7 @@ export function priceAt(versions: readonly PriceVersion[], atMs: number): PriceV
 const maxRate = 10n ** 15n;
 const maxImageRate = 10n ** 18n;
 const maxImageSteps = 1_000n;
+const maxTierPercent = 10_000;
 /** Tolerance for a date that was "now" when it was sent. */
 const latenessMs = 60_000;
 
@@ -141,7 +151,15 @@ export function createPriceBook(deps: { readonly store: PriceStore; readonly clo
           },
         );
       }
-      const price: NewPrice = { kind: request.kind, subject: request.subject, rates, effectiveFromMs };
+      const tiers = { priority: 100, flex: 100, ...request.tiers };
+      if (request.kind !== "model" && (tiers.priority !== 100 || tiers.flex !== 100))
+        throw priceRefused("Only a model has prices for service tiers.", { param: "tiers" });
+      for (const [tier, percent] of Object.entries(tiers))
+        if (!Number.isInteger(percent) || percent < 0 || percent > maxTierPercent)
+          throw priceRefused(`tiers.${tier} must be from 0 to ${maxTierPercent / 100}, in steps of 0.01.`, {
+            param: `tiers.${tier}`,
+          });
+      const price: NewPrice = { kind: request.kind, subject: request.subject, rates, tiers, effectiveFromMs };
       return await deps.store.setPrice(price, by);
     },
     async list(filter = {}) {

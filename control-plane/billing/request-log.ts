@@ -1,5 +1,6 @@
 // Log of ended requests: figures and end reasons, never prompts or responses.
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
+import type { ServiceTier } from "../../proto/service-tier.ts";
 import type { ShownUsage, UsageValues } from "../../proto/usage-record.ts";
 import { notFound } from "../service-error.ts";
 
@@ -14,6 +15,8 @@ export interface LoggedRequest
   readonly key: KeyId | "";
   /** An EndReason of proto/usage.ts. */
   readonly endReason: string;
+  /** That served it. */
+  readonly tier: ServiceTier;
 }
 
 export interface RequestFilter {

@@ -222,6 +222,7 @@ function ownModel(one: DeployedModel, note: NotedModel | undefined): ServedModel
     status: one.status,
     engine: one.engine,
     takesAdapters: one.takesAdapters,
+    takesPriority: one.takesPriority,
     isExternalServer: one.isExternalServer,
     api: one.api,
     provider: one.provider,
@@ -245,6 +246,7 @@ function publicModel(one: DeployedModel, offer: OfferedModel, note: NotedModel |
     description: offer.description,
     rates: offer.rates,
     priceVersion: offer.priceVersion,
+    tierPercents: offer.tierPercents,
     createdAtMs: offer.createdAtMs,
   });
 }

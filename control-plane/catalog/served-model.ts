@@ -22,6 +22,10 @@ export interface ServedModel {
   readonly maxBatchSize: number;
   readonly rates: TokenRates;
   readonly priceVersion: number;
+  /** Prices of the other tiers, in per cent of `rates`; undefined: as `rates`. */
+  readonly tierPercents?: { readonly priority: number; readonly flex: number } | undefined;
+  /** Its engine orders requests by the field `priority`. */
+  readonly takesPriority?: boolean | undefined;
   readonly createdAtMs: number;
   /** Deployment status, reported to a caller when no instance is ready. */
   readonly status: string;

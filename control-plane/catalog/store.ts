@@ -23,6 +23,8 @@ export interface DeployedModel {
   readonly engine: "stoker" | "external";
   /** Its instances support LoRA adapters. */
   readonly takesAdapters: boolean;
+  /** Its engine orders requests by the field `priority`. */
+  readonly takesPriority?: boolean;
   readonly status: string;
   readonly maxBatchSize: number;
   /** As reported by an instance, or as requested; 0: unknown. */
@@ -61,6 +63,8 @@ export interface OfferedModel {
   readonly description: string;
   readonly rates: TokenRates;
   readonly priceVersion: number;
+  /** Prices of the other tiers, in per cent of `rates`. Absent: as `rates`. */
+  readonly tierPercents?: { readonly priority: number; readonly flex: number };
   readonly createdAtMs: number;
 }
 

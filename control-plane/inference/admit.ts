@@ -2,6 +2,7 @@
 // grant.
 import type { AccountId } from "../../proto/ids.ts";
 import type { ProviderRates, TokenRates } from "../../proto/money.ts";
+import type { ServiceTier } from "../../proto/service-tier.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { type Discounts, discountedRates } from "../billing/discounts.ts";
 import { type Budgets, type Hold, InsufficientFunds, SpendingSuspended } from "../billing/hold.ts";
@@ -15,6 +16,7 @@ import type { ServiceError } from "../service-error.ts";
 import type { Completion, Trace } from "./completion.ts";
 import { fundsSuspended, ModelNotFound, modelNotAllowed, suspendedByOperator } from "./errors.ts";
 import { mayUse, usablePart } from "./may-use.ts";
+import { billedTier, ratesAt, servedTier } from "./service-tier.ts";
 import type { TaskUnits } from "./task.ts";
 
 export interface Admission {
@@ -27,6 +29,7 @@ export interface Admission {
   /** Rates of the model, with the discount. */
   readonly rates: TokenRates;
   readonly discountId: string | undefined;
+  readonly tier: ServiceTier;
   readonly inputTokensBound: number;
   /** Estimate for the prompt only, billed for responses that break. */
   readonly inputTokensEstimate: number;
@@ -45,6 +48,8 @@ export interface AdmitDeps {
   readonly budgets: Budgets;
   readonly rates: RateLimiter;
   readonly discounts: Pick<Discounts, "find">;
+  /** Tier of all requests; absent: as each of them asks. */
+  readonly tier?: ServiceTier;
 }
 
 /** Maximum response of a request without max_tokens. */
@@ -191,14 +196,16 @@ function withProvider(
 /** Average of ordinary text. */
 const bytesPerToken = 4;
 
-type Priced = Pick<Admission, "rates" | "discountId">;
+type Priced = Pick<Admission, "rates" | "discountId" | "tier">;
 
 function pricesOf(deps: AdmitDeps, caller: Caller, completion: Completion, model: ServedModel, trace: Trace): Priced {
   const use = { account: caller.account, model: model.name, surface: completion.kind };
   const discount = deps.discounts.find(use, trace.admittedAtMs);
+  const tier = deps.tier ?? servedTier(completion.serviceTier, caller);
+  const rates = ratesAt(tier, model);
   return discount
-    ? { rates: discountedRates(model.rates, discount.basisPoints), discountId: discount.id }
-    : { rates: model.rates, discountId: undefined };
+    ? { rates: discountedRates(rates, discount.basisPoints), discountId: discount.id, tier }
+    : { rates, discountId: billedTier(tier), tier };
 }
 
 /** The context bounds prompt and response; if it is unknown, only the request bounds them. */

@@ -38,6 +38,8 @@ export interface Completion {
   readonly fallbacks?: readonly string[] | undefined;
   /** Refused at once with 429 instead of waiting for a slot or an instance. */
   readonly failFast?: boolean;
+  /** `service_tier` as requested. */
+  readonly serviceTier?: string | undefined;
   /** The caller's own end user. */
   readonly endUser?: string | undefined;
   /** The prompt cache key, kept with the names of the request. */

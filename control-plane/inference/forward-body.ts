@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import type { ApiFormat, FormatSkill } from "../../proto/api-formats.ts";
 import { isJsonObject } from "../../proto/json-object.ts";
+import { tierRank } from "../../proto/service-tier.ts";
 import { type Admission, defaultMaxTokens } from "./admit.ts";
 import type { Completion, NativeRequest } from "./completion.ts";
 import { FieldUnsupported } from "./errors.ts";
@@ -76,6 +77,7 @@ export function forwardBody(completion: Completion, admission: Admission, skills
     (isExternal && isPattern(fields["response_format"])) ||
     isUsageRunning(completion, skills) ||
     isContinued ||
+    isOrdered(admission) ||
     (isExternal && hasStokerKey(fields));
   if (mustRebuild) return rebuild(completion, admission, maxTokens, skills);
   const wantsUsage = completion.stream && fields["stream_options"] === undefined;
@@ -109,10 +111,11 @@ function spliced(prefix: Buffer, bytes: Buffer): Buffer {
 
 function rebuild(
   completion: Completion,
-  { model, account }: Admission,
+  admission: Admission,
   maxTokens: number | undefined,
   skills: ReadonlySet<FormatSkill> | undefined,
 ): Buffer {
+  const { model, account } = admission;
   const { fields } = completion;
   const allowed = model.engine === "external" ? forExternal : forStoker;
   const body: Record<string, unknown> = {};
@@ -126,6 +129,8 @@ function rebuild(
   if (maxTokens === undefined) delete body["max_tokens"];
   else body["max_tokens"] = maxTokens;
   delete body["stream_options"];
+  // Lower ones run first; 0 is the default tier.
+  if (isOrdered(admission)) body["priority"] = tierRank[admission.tier] - tierRank.default;
   // vLLM refuses to continue a message while it would also start another one, which is its default.
   if (model.engine === "external" && body["continue_final_message"] === true) body["add_generation_prompt"] = false;
   if (completion.stream) {
@@ -139,6 +144,8 @@ function rebuild(
   }
   return Buffer.from(JSON.stringify(body));
 }
+
+const isOrdered = ({ model, tier }: Admission): boolean => model.takesPriority === true && tier !== "default";
 
 const isContinuousAsked = ({ usage }: Completion): boolean => usage === "continuous" || usage === "continuous_merge";
 

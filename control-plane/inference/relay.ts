@@ -331,6 +331,7 @@ const lostAttempt = (replica: string, route: Route, admission: Admission, trace:
   instanceId: route.instanceId,
   admittedAtMs: trace.admittedAtMs,
   endUser: trace.endUser ?? null,
+  tier: admission.tier === "default" ? null : admission.tier,
   inputTokens: admission.inputTokensEstimate,
   rates: admission.rates,
   priceVersion: BigInt(admission.model.priceVersion),
@@ -435,7 +436,7 @@ const termsOf = ({ inputTokensBound, maxTokens, units }: Admission, { n }: Compl
 
 /** Called after the instance is chosen, so that time spent waiting does not count against the ticket's lifetime. */
 function ticketFor(deps: RelayDeps, route: Route, admission: Admission, completion: Completion, trace: Trace): string {
-  const { model, account, key, hold, rates, discountId, provider } = admission;
+  const { model, account, key, hold, rates, discountId, provider, tier } = admission;
   const { inputTokensBound, inputTokensEstimate, maxTokens, units } = admission;
   // A provider without a limit has no lease.
   const holdExpiresAtMs = provider ? Math.min(hold.expiresAtMs, provider.hold.expiresAtMs) : hold.expiresAtMs;
@@ -465,6 +466,7 @@ function ticketFor(deps: RelayDeps, route: Route, admission: Admission, completi
       ...(completion.failFast === true ? { failFast: true } : {}),
       ...(discountId === undefined ? {} : { discountId }),
       ...(trace.endUser === undefined ? {} : { endUser: trace.endUser }),
+      ...(tier === "default" ? {} : { tier }),
       ...(provider === undefined ? {} : { provider: providerTerms(provider) }),
       ...(units === undefined ? {} : { units: { ...units, rates: unitRateTexts(rates.units) } }),
     },

@@ -973,6 +973,10 @@ export interface Responses {
       display_name: string;
       is_admin: boolean;
       is_team_account: boolean;
+      /**
+       * Its requests may have the service tier `priority`
+       */
+      may_prioritize: boolean;
       suspended: boolean;
       /**
        * The most severe current reason
@@ -999,6 +1003,10 @@ export interface Responses {
     display_name: string;
     is_admin: boolean;
     is_team_account: boolean;
+    /**
+     * Its requests may have the service tier `priority`
+     */
+    may_prioritize: boolean;
     suspended: boolean;
     /**
      * The most severe current reason
@@ -1051,6 +1059,10 @@ export interface Responses {
     display_name: string;
     is_admin: boolean;
     is_team_account: boolean;
+    /**
+     * Its requests may have the service tier `priority`
+     */
+    may_prioritize: boolean;
     suspended: boolean;
     /**
      * The most severe current reason
@@ -1103,6 +1115,10 @@ export interface Responses {
     display_name: string;
     is_admin: boolean;
     is_team_account: boolean;
+    /**
+     * Its requests may have the service tier `priority`
+     */
+    may_prioritize: boolean;
     suspended: boolean;
     /**
      * The most severe current reason
@@ -1155,6 +1171,10 @@ export interface Responses {
     display_name: string;
     is_admin: boolean;
     is_team_account: boolean;
+    /**
+     * Its requests may have the service tier `priority`
+     */
+    may_prioritize: boolean;
     suspended: boolean;
     /**
      * The most severe current reason
@@ -1207,6 +1227,10 @@ export interface Responses {
     display_name: string;
     is_admin: boolean;
     is_team_account: boolean;
+    /**
+     * Its requests may have the service tier `priority`
+     */
+    may_prioritize: boolean;
     suspended: boolean;
     /**
      * The most severe current reason
@@ -1692,6 +1716,10 @@ export interface Responses {
        * Id of the key; empty: without a key
        */
       token_id: string;
+      /**
+       * Tier that served the request
+       */
+      service_tier: "priority" | "default" | "flex" | "batch";
       end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
       /**
        * Unix seconds
@@ -1743,6 +1771,10 @@ export interface Responses {
        * Id of the key; empty: without a key
        */
       token_id: string;
+      /**
+       * Tier that served the request
+       */
+      service_tier: "priority" | "default" | "flex" | "batch";
       end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
       /**
        * Unix seconds
@@ -1793,6 +1825,10 @@ export interface Responses {
        * Id of the key; empty: without a key
        */
       token_id: string;
+      /**
+       * Tier that served the request
+       */
+      service_tier: "priority" | "default" | "flex" | "batch";
       end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
       /**
        * Unix seconds
@@ -1847,6 +1883,10 @@ export interface Responses {
        * Id of the key; empty: without a key
        */
       token_id: string;
+      /**
+       * Tier that served the request
+       */
+      service_tier: "priority" | "default" | "flex" | "batch";
       end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
       /**
        * Unix seconds
@@ -2203,6 +2243,19 @@ export interface Responses {
         hour?: number;
       };
       /**
+       * Models only
+       */
+      tiers: {
+        /**
+         * Price of the service tier priority, times the rates. Default: 1
+         */
+        priority?: number;
+        /**
+         * Price of the service tier flex, times the rates. Default: 1
+         */
+        flex?: number;
+      };
+      /**
        * ISO 8601
        */
       effective_from: string;
@@ -2249,6 +2302,19 @@ export interface Responses {
        * USD per hour of one GPU or container
        */
       hour?: number;
+    };
+    /**
+     * Models only
+     */
+    tiers: {
+      /**
+       * Price of the service tier priority, times the rates. Default: 1
+       */
+      priority?: number;
+      /**
+       * Price of the service tier flex, times the rates. Default: 1
+       */
+      flex?: number;
     };
     /**
      * ISO 8601
@@ -7559,7 +7625,7 @@ export interface Responses {
          */
         thinking_tokens: number;
       };
-      service_tier: "standard";
+      service_tier: "standard" | "priority" | "batch";
       cache_creation: null;
       inference_geo: null;
       server_tool_use: null;

@@ -1,9 +1,10 @@
 // What a chat request may ask of the gateway itself: other models, an answer at once, a tier, marks of its caller's own.
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { DeploymentId } from "../../proto/ids.ts";
+import type { Ticket } from "../../proto/ticket.ts";
 import { frame } from "../fakes/agent-data-plane.ts";
 import { chat, type Edge, startEdge, text } from "../fakes/edge.ts";
-import { servedModel } from "../fakes/ports.ts";
+import { ada, servedModel } from "../fakes/ports.ts";
 
 const path = "/v1/compat/chat/completions";
 const other = { name: "org/other", servedName: "org/other", deployId: "OtherDeployment1" as DeploymentId };
@@ -105,7 +106,7 @@ describe("`service_tier`", () => {
     const events = body.trim().split("\n\n");
     expect(events.at(-1)).toBe("data: [DONE]");
     const chunks = events.slice(0, -1).map((event) => JSON.parse(event.slice(6)));
-    expect(chunks.map((chunk) => chunk.service_tier)).toEqual(["default", "default"]);
+    expect(chunks.map((chunk) => chunk.service_tier)).toEqual(["flex", "flex"]);
     expect(chunks[1].choices[0].delta.content).toBe("ü");
   });
 
@@ -120,9 +121,59 @@ describe("`service_tier`", () => {
     expect(events.at(-1)).toBe("data: [DONE]");
     const told = events.slice(0, -1).map((event) => JSON.parse(event.slice(6)));
     expect(told.map(({ service_tier: tier, choices }) => [tier, choices[0].delta.content])).toEqual([
-      ["default", "a"],
-      ["default", "a"],
+      ["flex", "a"],
+      ["flex", "a"],
     ]);
+  });
+
+  it("`priority` is served to an account that may use it, at its price, and the ticket says so", async () => {
+    edge.authenticator.callers.set("stk_priority", { ...ada, mayPrioritize: true });
+    const rates = { input: 1_000n, cachedInput: 500n, output: 2_000n };
+    edge.models.models = [servedModel({ rates, tierPercents: { priority: 200, flex: 50 } })];
+    const headers = { authorization: "Bearer stk_priority" };
+    const tiers: unknown[] = [];
+    for (const tier of ["priority", "flex", "auto"]) {
+      const answer = await (await edge.post(path, chat({ service_tier: tier }), { headers })).json();
+      const { ticket } = first().asked.at(-1) as { ticket: Ticket };
+      tiers.push([answer.service_tier, ticket.tier, ticket.rates[0], ticket.discountId]);
+    }
+    expect(tiers).toEqual([
+      ["priority", "priority", "2000", "priority"],
+      ["flex", "flex", "500", "flex"],
+      ["default", undefined, "1000", undefined],
+    ]);
+  });
+
+  it("is the field `priority` of an engine that orders requests by it", async () => {
+    edge.models.models = [servedModel({ engine: "external", takesPriority: true })];
+    await (await edge.post(path, chat({ service_tier: "flex" }))).arrayBuffer();
+    await (await edge.post(path, chat())).arrayBuffer();
+    expect(first().asked.map(({ body }) => JSON.parse(String(body)).priority)).toEqual([1, undefined]);
+  });
+
+  it.each([
+    ["/v1/responses", { model: "org/model", input: "Hi", service_tier: "flex" }, "flex", "flex"],
+    ["/v1/responses", { model: "org/model", input: "Hi", service_tier: "priority" }, "default", undefined],
+  ])("of %s with %j is %s", async (url, body, served, ticketTier) => {
+    const answer = await (await edge.post(url, JSON.stringify(body))).json();
+    expect(answer.service_tier).toBe(served);
+    const { ticket } = first().asked.at(-1) as { ticket: Ticket };
+    expect(ticket.tier).toBe(ticketTier);
+  });
+
+  it("of a message is `standard` or `priority`, as its API names them", async () => {
+    edge.authenticator.callers.set("stk_priority", { ...ada, mayPrioritize: true });
+    const message = (service_tier: string) =>
+      JSON.stringify({ model: "org/model", max_tokens: 5, messages: [{ role: "user", content: "Hi" }], service_tier });
+    const headers = { authorization: "Bearer stk_priority" };
+    for (const [tier, served] of [
+      ["priority", "priority"],
+      ["auto", "standard"],
+      ["standard_only", "standard"],
+    ] as const) {
+      const answer = await (await edge.post("/v1/messages", message(tier), { headers })).json();
+      expect(answer.usage.service_tier).toBe(served);
+    }
   });
 
   it("that was not asked for is not spoken of", async () => {

@@ -23,6 +23,7 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
     deployId: "DpM4BkrjEspUwmTa",
     instanceId: "instance-1",
     endReason: "stop",
+    tier: "default",
     admittedAtMs: atMs,
     endedAtMs: atMs + 250,
     queueMs: 5,

@@ -65,7 +65,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
 
   admin.patch("/v1/admin/accounts/:uid", {
     ...one,
-    summary: "Change whether an account is an operator's or a team's",
+    summary: "Change whether an account is an operator's or a team's, and whether it may use the tier `priority`",
     needsRecentSignIn: true,
     body: AccountPatch,
     refusals: [404, 409],
@@ -73,6 +73,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
       const change = {
         ...(typeof body.is_admin === "boolean" ? { isAdmin: body.is_admin } : {}),
         ...(typeof body.is_team_account === "boolean" ? { isTeamAccount: body.is_team_account } : {}),
+        ...(typeof body.may_prioritize === "boolean" ? { mayPrioritize: body.may_prioritize } : {}),
       };
       const act = actOf(caller, reply, body.note ?? "");
       return renderDetail(await operator.changeAccount(params.uid as AccountId, change, act));

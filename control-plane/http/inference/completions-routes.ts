@@ -105,6 +105,7 @@ function readCompletion(
     task: undefined,
     fallbacks: (body["models"] ?? undefined) as readonly string[] | undefined,
     failFast: body["fail_fast"] === true,
+    serviceTier: (body["service_tier"] ?? undefined) as string | undefined,
     endUser: (body["safety_identifier"] ?? body["user"] ?? undefined) as string | undefined,
     cacheKey: (body["prompt_cache_key"] ?? undefined) as string | undefined,
   };

@@ -8,6 +8,7 @@ import { complete, type Spine } from "../../inference/complete.ts";
 import type { Completion, Trace } from "../../inference/completion.ts";
 import { answersFull, upstreamBroken } from "../../inference/errors.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
+import { servedTier } from "../../inference/service-tier.ts";
 import type { ReadBody } from "../body/json-body.ts";
 import type { RequestState } from "../core/request-state.ts";
 import type { Refusal } from "../errors/error-body.ts";
@@ -83,7 +84,7 @@ export function createRelays(spine: Spine, deps: OnceDeps): Relays {
       const { body, readBody } = request;
       const relayed = (completion: Completion): Relayed => ({
         completion,
-        through: completion.task ? undefined : tierOf(body["service_tier"], completion.stream, spine.answers),
+        through: completion.task ? undefined : tierOf(completion, state.caller as Caller, spine.answers),
       });
       serve(request, state, res, () => {
         const completion = read(body, readBody, state.caller as Caller);
@@ -256,16 +257,18 @@ function answerError(
 }
 
 /**
- * Adds the service tier to the response of a request that named one. There is one tier, which serves all. Undefined: the response
- * needs no rewriting.
+ * Adds the service tier that serves the request to its response, if the request named one. Undefined: the response needs no
+ * rewriting.
  */
 function tierOf(
-  asked: unknown,
-  isStream: boolean,
+  { serviceTier, stream }: Completion,
+  caller: Caller,
   answers: ResponseBuffer,
 ): ((client: ClientSink) => AnswerSink) | undefined {
-  if (typeof asked !== "string") return undefined;
-  if (isStream) return (client) => new TranslatedStream(client, rewriting(withTier));
+  if (serviceTier === undefined) return undefined;
+  const member = `"service_tier":"${servedTier(serviceTier, caller)}"`;
+  const withTier = (json: string) => withMember(json, member);
+  if (stream) return (client) => new TranslatedStream(client, rewriting(withTier));
   return (client) =>
     new BufferedSink(client, answers, ({ contentType, body }) => ({
       contentType,
@@ -273,11 +276,9 @@ function tierOf(
     }));
 }
 
-const member = '"service_tier":"default"';
-
 /** Some engines send the field as null. Text of the model cannot match, because its quotes are escaped. */
-function withTier(json: string): string {
+function withMember(json: string, member: string): string {
   if (json.includes(member) || json.startsWith('{"error"')) return json;
-  const replaced = json.replace(/"service_tier":\s*null/, member);
+  const replaced = json.replace(/"service_tier":\s*(?:null|"[a-z]*")/, member);
   return replaced === json && json.startsWith('{"') ? `{${member},${json.slice(1)}` : replaced;
 }

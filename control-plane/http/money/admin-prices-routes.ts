@@ -43,6 +43,20 @@ const Rates = Type.Object(
 );
 type Rates = Static<typeof Rates>;
 
+const multiplier = (tier: string) =>
+  Type.Optional(
+    Type.Number({
+      minimum: 0,
+      maximum: 100,
+      description: `Price of the service tier ${tier}, times the rates. Default: 1`,
+    }),
+  );
+
+const Tiers = Type.Object(
+  { priority: multiplier("priority"), flex: multiplier("flex") },
+  { additionalProperties: false, description: "Models only" },
+);
+
 const time = (description: string) =>
   nullable.string({ maxLength: 40, description: `Unix seconds, or ISO 8601; ${description}` });
 
@@ -50,6 +64,7 @@ const NewPrice = Type.Object({
   kind: Kind,
   subject: Type.String({ minLength: 1, maxLength: 256, description: "Public model name, GPU type or container plan" }),
   rates: Rates,
+  tiers: Type.Optional(Tiers),
   effective_from: Type.Optional(time("null: now. Must not be in the past")),
   note: Type.Optional(Note),
 });
@@ -59,6 +74,7 @@ const Price = Type.Object({
   kind: Kind,
   subject: Type.String(),
   rates: Rates,
+  tiers: Tiers,
   effective_from: Type.String({ description: "ISO 8601" }),
   current: Type.Boolean({ description: "Currently valid" }),
 });
@@ -114,6 +130,7 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
           kind,
           subject,
           rates: ratesFrom(body.rates),
+          tiers: tiersFrom(body.tiers ?? {}),
           ...(from === undefined ? {} : { effectiveFromMs: readTime("effective_from", from) }),
         },
         actOf(caller, reply, body.note),
@@ -175,6 +192,11 @@ const ratesFrom = (rates: Rates): PriceRates => ({
   hour: priceFromUsd(rates.hour ?? 0, "rates.hour"),
 });
 
+const tiersFrom = ({ priority = 1, flex = 1 }: Static<typeof Tiers>) => ({
+  priority: Math.round(priority * 100),
+  flex: Math.round(flex * 100),
+});
+
 const renderPrice = (one: ListedPrice) => ({
   version: Number(one.version),
   kind: one.kind,
@@ -189,6 +211,7 @@ const renderPrice = (one: ListedPrice) => ({
     image_steps: Number(one.rates.imageSteps),
     hour: usd(one.rates.hour),
   },
+  tiers: { priority: one.tiers.priority / 100, flex: one.tiers.flex / 100 },
   effective_from: iso(one.effectiveFromMs),
   current: one.isCurrent,
 });

@@ -3,6 +3,7 @@
 import { type Static, type TInteger, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano, toUsd } from "../../../proto/money.ts";
+import { serviceTiers } from "../../../proto/service-tier.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { type ShownColumn, type ShownUsage, shownFields } from "../../../proto/usage-record.ts";
 import type { LoggedRequest } from "../../billing/request-log.ts";
@@ -88,6 +89,7 @@ const logged = {
   counts: Type.Boolean({ description: "false: replaced by a later attempt" }),
   model: Type.String(),
   token_id: Type.String({ description: "Id of the key; empty: without a key" }),
+  service_tier: Type.String({ enum: [...serviceTiers], description: "Tier that served the request" }),
   end_reason: Type.String({
     enum: ["stop", "client_gone", "refused", "engine_error", "engine_timeout", "drained", "lost"],
   }),
@@ -210,6 +212,7 @@ function renderRequest(one: LoggedRequest): RequestRecord {
     counts: !one.isVoided,
     model: one.model,
     token_id: one.key,
+    service_tier: one.tier,
     end_reason: one.endReason,
     created_at: unixSeconds(one.admittedAtMs),
     ended_at: unixSeconds(one.endedAtMs),

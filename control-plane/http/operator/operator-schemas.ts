@@ -18,6 +18,7 @@ export const AccountListed = Type.Object({
   display_name: Type.String(),
   is_admin: Type.Boolean(),
   is_team_account: Type.Boolean(),
+  may_prioritize: Type.Boolean({ description: "Its requests may have the service tier `priority`" }),
   suspended: Type.Boolean(),
   suspend_reason: nullable.string({ enum: [...reason.enum, null], description: "The most severe current reason" }),
   funds_usd: nullable.number({ description: "Left to spend; null: no limit" }),
@@ -52,6 +53,11 @@ export type AdminAccount = Static<typeof AdminAccount>;
 export const AccountPatch = Type.Object({
   is_admin: Type.Optional(nullable.boolean()),
   is_team_account: Type.Optional(nullable.boolean({ description: "false releases the team name" })),
+  may_prioritize: Type.Optional(
+    nullable.boolean({
+      description: "Serve requests with `service_tier` `priority` before others, at that tier's price",
+    }),
+  ),
   note: Type.Optional(nullable.string({ maxLength: 2_000 })),
 });
 

@@ -55,6 +55,7 @@ export const accountColumns = [
   "displayName",
   "isAdmin",
   "suspendReason",
+  "mayPrioritize",
   epochMs("account.createdAt").as("createdAtMs"),
 ] as const;
 
@@ -89,6 +90,7 @@ export const signingKeyRows = (db: Db) => liveKeyRows(db).select(["ciphertext", 
 
 /** Moves the account's columns of a key's row into a record of their own. */
 export function keyOf<Row extends Omit<KeyRow, "account"> & AccountRow>(row: Row) {
-  const { account, email, displayName, isAdmin, suspendReason, createdAtMs, ...key } = row;
-  return { ...key, account: { account, email, displayName, isAdmin, suspendReason, createdAtMs } };
+  const { account, email, displayName, isAdmin, suspendReason, mayPrioritize, createdAtMs, ...key } = row;
+  const owner = { account, email, displayName, isAdmin, suspendReason, mayPrioritize, createdAtMs };
+  return { ...key, account: owner };
 }

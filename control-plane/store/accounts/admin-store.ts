@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { BudgetId } from "../../../proto/ids.ts";
 import type { NanoUsd } from "../../../proto/money.ts";
-import type { AdminAccountStore } from "../../accounts/store.ts";
+import type { AccountChange, AdminAccountStore } from "../../accounts/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -57,12 +57,16 @@ export function createAdminStore(db: Db): AdminAccountStore {
       inTransaction(db, async (trx) => {
         await lockAdmins(trx);
         const before = await liveAccount(trx, account)
-          .select(["isAdmin", "isTeamAccount"])
+          .select(["isAdmin", "isTeamAccount", "mayPrioritize"])
           .forUpdate()
           .executeTakeFirst();
         if (!before) return "gone";
         const after = { ...before, ...request };
-        if (before.isAdmin === after.isAdmin && before.isTeamAccount === after.isTeamAccount) return "done";
+        const isSame =
+          before.isAdmin === after.isAdmin &&
+          before.isTeamAccount === after.isTeamAccount &&
+          before.mayPrioritize === after.mayPrioritize;
+        if (isSame) return "done";
         if (before.isAdmin && !after.isAdmin && !(await hasOtherAdmin(trx, account))) return "last_admin";
         await trx
           .updateTable("account")
@@ -82,7 +86,8 @@ export function createAdminStore(db: Db): AdminAccountStore {
   });
 }
 
-const audited = ({ isAdmin, isTeamAccount }: { isAdmin: boolean; isTeamAccount: boolean }) => ({
+const audited = ({ isAdmin, isTeamAccount, mayPrioritize }: Required<AccountChange>) => ({
   is_admin: isAdmin,
   is_team_account: isTeamAccount,
+  may_prioritize: mayPrioritize,
 });

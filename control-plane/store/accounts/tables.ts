@@ -37,6 +37,8 @@ export interface AccountTables {
     isTeamAccount: Generated<boolean>;
     teamDisplayName: string | null;
     isAdmin: Generated<boolean>;
+    /** Its requests may have the service tier `priority`. */
+    mayPrioritize: Generated<boolean>;
     /** The most severe reason in account_suspension; null: none. Written in the same transaction. */
     suspendReason: SuspendReason | null;
     /** Nano-USD per UTC month; null: none. */

@@ -59,6 +59,7 @@ export function createCatalogStore(db: Db): CatalogStore {
         task: row.task,
         engine: row.engine === "stoker" ? "stoker" : "external",
         takesAdapters: (adapterEngines[row.task]?.has(row.engine) ?? false) && !row.extraArgs.includes(noAdapters),
+        takesPriority: row.engine === "vllm" && isByPriority(row.extraArgs),
         status: row.status,
         maxBatchSize: row.batchSize,
         contextLength: row.reportedLength || row.contextLength,
@@ -129,6 +130,9 @@ export function createCatalogStore(db: Db): CatalogStore {
   });
 }
 
+/** vLLM refuses the field under its default policy. */
+const isByPriority = (args: readonly string[]): boolean => args.includes("--scheduling-policy=priority");
+
 type ProviderRow = Pick<
   Selectable<Database["provider"]>,
   "inputRate" | "cachedInputRate" | "outputRate" | "requestRate" | "monthLimit" | "dayLimit"
@@ -161,7 +165,12 @@ async function price(trx: Trx, offer: Offer): Promise<void> {
   if (now && (Object.keys(rates) as (keyof typeof rates)[]).every((name) => now[name] === rates[name])) return;
   await trx
     .insertInto("price")
-    .values({ kind: "model", subject: offer.name, ...rates })
+    .values({
+      kind: "model",
+      subject: offer.name,
+      ...rates,
+      ...(now && { priorityPercent: now.priorityPercent, flexPercent: now.flexPercent }),
+    })
     .execute();
 }
 
@@ -179,10 +188,12 @@ async function offers(db: Db, name: string | undefined) {
     audioRate: bigint;
     imageRate: bigint;
     imageSteps: number;
+    priorityPercent: number;
+    flexPercent: number;
   }>`
     select m.model_name as name, m.deploy_id, m.description, ${epochMs("m.createdAt")} as created_at_ms,
       p.price_version, p.input_rate, p.cached_input_rate, p.output_rate,
-      p.character_rate, p.audio_rate, p.image_rate, p.image_steps
+      p.character_rate, p.audio_rate, p.image_rate, p.image_steps, p.priority_percent, p.flex_percent
     from public_model m join lateral (
       select * from price where price.kind = 'model' and price.subject = m.model_name and price.effective_from <= now()
       order by effective_from desc, price_version desc limit 1) p on true
@@ -210,6 +221,9 @@ function asOffered(row: Awaited<ReturnType<typeof offers>>[number]): OfferedMode
       ...unitRates(row),
     },
     priceVersion: Number(row.priceVersion),
+    ...(row.priorityPercent === 100 && row.flexPercent === 100
+      ? {}
+      : { tierPercents: { priority: row.priorityPercent, flex: row.flexPercent } }),
     createdAtMs: row.createdAtMs,
   };
 }

@@ -1,4 +1,5 @@
 import { type Selectable, sql } from "kysely";
+import { serviceTiers } from "../../../proto/service-tier.ts";
 import type { Act } from "../../act.ts";
 import type { Discount, DiscountStore, NewPrice, PriceStore, PriceVersion } from "../../billing/store.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
@@ -95,11 +96,18 @@ export function createPriceStore(db: Db): PriceStore & DiscountStore {
         return true;
       }),
 
-    discounts: () => db.selectFrom("discount").select(discountColumns).orderBy("createdAt", "desc").execute(),
+    discounts: () =>
+      db
+        .selectFrom("discount")
+        .select(discountColumns)
+        // Names of tiers on bills.
+        .where("discountId", "not in", serviceTiers)
+        .orderBy("createdAt", "desc")
+        .execute(),
   });
 }
 
-const rowOf = ({ kind, subject, rates, effectiveFromMs }: NewPrice) => ({
+const rowOf = ({ kind, subject, rates, tiers, effectiveFromMs }: NewPrice) => ({
   kind,
   subject,
   inputRate: rates.input,
@@ -110,6 +118,8 @@ const rowOf = ({ kind, subject, rates, effectiveFromMs }: NewPrice) => ({
   imageRate: rates.images,
   imageSteps: Number(rates.imageSteps),
   hourRate: rates.hour,
+  priorityPercent: tiers.priority,
+  flexPercent: tiers.flex,
   effectiveFrom: new Date(effectiveFromMs),
 });
 
@@ -127,14 +137,16 @@ const priceOf = (row: Selectable<Database["price"]>): PriceVersion => ({
     imageSteps: BigInt(row.imageSteps),
     hour: row.hourRate,
   },
+  tiers: { priority: row.priorityPercent, flex: row.flexPercent },
   effectiveFromMs: row.effectiveFrom.getTime(),
   setAtMs: row.setAt.getTime(),
 });
 
 /** JSON has no bigint. */
-const plain = ({ version, rates, effectiveFromMs }: PriceVersion) => ({
+const plain = ({ version, rates, tiers, effectiveFromMs }: PriceVersion) => ({
   version: String(version),
   rates: Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)])),
+  tiers,
   effective_from: new Date(effectiveFromMs).toISOString(),
 });
 

@@ -1,5 +1,6 @@
 import { type Selectable, sql } from "kysely";
 import type { AccountId, KeyId, RequestId } from "../../../proto/ids.ts";
+import type { ServiceTier } from "../../../proto/service-tier.ts";
 import { endedAsAsked } from "../../../proto/usage.ts";
 import { type ShownUsage, shownFields } from "../../../proto/usage-record.ts";
 import type { LoggedRequest, RequestLogStore } from "../../billing/store.ts";
@@ -19,6 +20,7 @@ const columns = [
   "admittedAt",
   "endedAt",
   "charge",
+  "serviceTier",
 ] as const;
 const shownColumns = shownFields.map(({ name, column }) =>
   sql<number | bigint>`${sql.ref(column)}`.as(name as ShownUsage),
@@ -102,6 +104,7 @@ function requestOf(
     admittedAtMs: row.admittedAt.getTime(),
     endedAtMs: row.endedAt.getTime(),
     charge: row.charge,
+    tier: (row.serviceTier as ServiceTier | null) ?? "default",
     ...shownOf(row),
   };
 }

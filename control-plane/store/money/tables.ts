@@ -200,6 +200,9 @@ export interface MoneyTables {
     imageSteps: Generated<number>;
     /** Nano-USD per GPU-hour or container-hour. */
     hourRate: Generated<bigint>;
+    /** Prices of the tiers priority and flex, in per cent of the rates. */
+    priorityPercent: Generated<number>;
+    flexPercent: Generated<number>;
     effectiveFrom: DefaultTime;
     setAt: DefaultTime;
   };

@@ -264,9 +264,18 @@ describe("an operator's rights", () => {
     expect(refused?.reason).toMatchObject({ code: "last_admin" });
     const { records } = await office.audit.read({ action: "account.change" }, undefined, 5);
     expect(records.map(({ before, after }) => ({ before, after }))).toEqual([
-      { before: { is_admin: true, is_team_account: false }, after: { is_admin: false, is_team_account: false } },
-      { before: { is_admin: false, is_team_account: false }, after: { is_admin: true, is_team_account: false } },
-      { before: { is_admin: false, is_team_account: false }, after: { is_admin: true, is_team_account: false } },
+      {
+        before: { is_admin: true, is_team_account: false, may_prioritize: false },
+        after: { is_admin: false, is_team_account: false, may_prioritize: false },
+      },
+      {
+        before: { is_admin: false, is_team_account: false, may_prioritize: false },
+        after: { is_admin: true, is_team_account: false, may_prioritize: false },
+      },
+      {
+        before: { is_admin: false, is_team_account: false, may_prioritize: false },
+        after: { is_admin: true, is_team_account: false, may_prioritize: false },
+      },
     ]);
   });
 
@@ -278,6 +287,9 @@ describe("an operator's rights", () => {
     });
     await office.db.updateTable("account").set({ teamDisplayName: "crew" }).execute();
     await office.operator.changeAccount(account, { isTeamAccount: false }, act());
+    expect(await office.operator.changeAccount(account, { mayPrioritize: true }, act())).toMatchObject({
+      mayPrioritize: true,
+    });
     expect(await office.db.selectFrom("account").select("teamDisplayName").execute()).toEqual([
       { teamDisplayName: null },
     ]);

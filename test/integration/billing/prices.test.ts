@@ -40,6 +40,25 @@ describe("the price book", () => {
     await expect(world.pool.query("update price set hour_rate = 1")).rejects.toThrow("append only");
   });
 
+  it("keeps the prices of service tiers, of models only", async () => {
+    const world = await openWorld(postgres);
+    const prices = createPriceBook({ store: createPriceStore(world.db) });
+    const model = { kind: "model", subject: "org/model", rates: { input: 100n } } as const;
+    expect(await prices.set({ ...model, tiers: { priority: 250, flex: 50 } })).toMatchObject({
+      tiers: { priority: 250, flex: 50 },
+    });
+    expect(await prices.set(model)).toMatchObject({ tiers: { priority: 100, flex: 100 } });
+    const gpu = { kind: "gpu", subject: "A100-80GB", rates: { hour: 1n } } as const;
+    for (const refused of [
+      { ...gpu, tiers: { flex: 50 } },
+      { ...model, tiers: { flex: 10_001 } },
+      { ...model, tiers: { priority: -1 } },
+    ])
+      await expect(prices.set(refused)).rejects.toMatchObject({ code: "invalid_price" });
+    // The names of tiers on bills are no discounts of the operator.
+    expect(await createDiscounts({ store: createPriceStore(world.db) }).list()).toEqual([]);
+  });
+
   it("refuses what would change the past or has the wrong units", async () => {
     const world = await openWorld(postgres);
     const prices = createPriceBook({ store: createPriceStore(world.db) });

@@ -7,7 +7,10 @@ const Usage = Type.Object({
   cache_read_input_tokens: Type.Integer(),
   output_tokens: Type.Integer(),
   output_tokens_details: Type.Object({ thinking_tokens: Type.Integer({ description: "Included in output_tokens" }) }),
-  service_tier: Type.Literal("standard"),
+  service_tier: Type.Unsafe<"standard" | "priority" | "batch">({
+    type: "string",
+    enum: ["standard", "priority", "batch"],
+  }),
   cache_creation: Type.Null(),
   inference_geo: Type.Null(),
   server_tool_use: Type.Null(),

@@ -32,6 +32,7 @@ export interface MessageFacts {
   readonly requestId: string;
   /** Read at the first delta, when the request is admitted. */
   readonly model: () => string;
+  readonly tier: "standard" | "priority" | "batch";
   readonly stopSequences: readonly string[];
   /** Undefined: thinking is not signed. */
   readonly seal: ReasoningSeal | undefined;
@@ -52,10 +53,11 @@ export class MessageEvents {
   readonly #calls: number[] = [];
   #finish: Extract<ChatDelta, { kind: "finish" }> | undefined;
   #hasRefused = false;
-  #usage: MessageUsage = noUsage;
+  #usage: MessageUsage;
 
   constructor(facts: MessageFacts, on: (event: MessageEvent) => void) {
     this.#facts = facts;
+    this.#usage = noUsage(facts.tier);
     this.#on = on;
   }
 
@@ -100,7 +102,7 @@ export class MessageEvents {
         this.#finish = delta;
         return;
       case "usage":
-        this.#usage = usageOf(delta.usage);
+        this.#usage = usageOf(delta.usage, this.#facts.tier);
         return;
       case "end":
         this.#end();
@@ -127,7 +129,7 @@ export class MessageEvents {
         stop_details: null,
         container: null,
         diagnostics: null,
-        usage: noUsage,
+        usage: noUsage(this.#facts.tier),
       },
     });
   }
@@ -236,23 +238,24 @@ function append(block: AnswerBlock | undefined, delta: Exclude<BlockDelta, { typ
 
 const usageFields = {
   cache_creation_input_tokens: 0,
-  service_tier: "standard",
   cache_creation: null,
   inference_geo: null,
   server_tool_use: null,
   speed: null,
 } as const;
 
-const noUsage: MessageUsage = {
+const noUsage = (tier: MessageFacts["tier"]): MessageUsage => ({
   ...usageFields,
+  service_tier: tier,
   input_tokens: 0,
   cache_read_input_tokens: 0,
   output_tokens: 0,
   output_tokens_details: { thinking_tokens: 0 },
-};
+});
 
-const usageOf = ({ input, cached, output, reasoning }: ChatUsage): MessageUsage => ({
+const usageOf = ({ input, cached, output, reasoning }: ChatUsage, tier: MessageFacts["tier"]): MessageUsage => ({
   ...usageFields,
+  service_tier: tier,
   input_tokens: Math.max(0, input - cached),
   cache_read_input_tokens: cached,
   output_tokens: output,

@@ -4,6 +4,7 @@ import type { Caller } from "../../../accounts/caller.ts";
 import type { ReasoningSeal, ReasoningSeals } from "../../../accounts/reasoning-seals.ts";
 import type { Spine } from "../../../inference/complete.ts";
 import type { Completion } from "../../../inference/completion.ts";
+import { servedTier } from "../../../inference/service-tier.ts";
 import { bodyLimitBytes, mediaLimitBytes, type ReadBody } from "../../body/json-body.ts";
 import type { Endpoints } from "../../core/endpoint.ts";
 import type { RequestState } from "../../core/request-state.ts";
@@ -104,7 +105,8 @@ function relayedMessage(
   seal: ReasoningSeal | undefined,
 ): Relayed {
   const completion = completionOf(body, read, seal);
-  const facts = factsOf(body, state.requestId, () => state.model ?? body.model, seal);
+  const tier = servedTier(body.service_tier, state.caller as Caller) === "priority" ? "priority" : "standard";
+  const facts = factsOf(tier, body, state.requestId, () => state.model ?? body.model, seal);
   if (!completion.stream)
     return {
       completion,
@@ -118,6 +120,7 @@ function relayedMessage(
 }
 
 const factsOf = (
+  tier: MessageFacts["tier"],
   body: MessageBody,
   requestId: string,
   model: () => string,
@@ -125,6 +128,7 @@ const factsOf = (
 ): MessageFacts => ({
   requestId,
   model,
+  tier,
   stopSequences: body.stop_sequences ?? [],
   seal,
   omitsThinking: body.thinking?.display === "omitted",
@@ -148,6 +152,7 @@ function completionOf(body: MessageBody, { bytes, exact }: ReadBody, seal: Reaso
     fields,
     isRebuilt: true,
     task: undefined,
+    serviceTier: body.service_tier ?? undefined,
     endUser: fields["user"] as string | undefined,
     native: () => nativeMessage(whole),
   };
@@ -162,7 +167,7 @@ export async function messageLine(
   { requestId, model }: { readonly requestId: string; readonly model: () => string | undefined },
 ) {
   const seal = await sealFor(seals, account, hasThinking(body));
-  const facts = factsOf(body, requestId, () => model() ?? body.model, seal);
+  const facts = factsOf("batch", body, requestId, () => model() ?? body.model, seal);
   return {
     completion: completionOf(body, read, seal),
     render: (whole: Buffer): object => messageOf(deltasOf(whole.toString()), facts),

@@ -60,6 +60,7 @@ export function chatCompletion(
     fields,
     isRebuilt: true,
     task: undefined,
+    serviceTier: body.service_tier ?? undefined,
     endUser: body.safety_identifier ?? body.user ?? undefined,
     cacheKey: body.prompt_cache_key ?? undefined,
     native: () => nativeResponse(body, [...before, ...items]),

@@ -2,6 +2,7 @@
 import type { Caller } from "../../../accounts/caller.ts";
 import { scopeNotAllowed } from "../../../accounts/errors.ts";
 import type { Completion } from "../../../inference/completion.ts";
+import { servedTier } from "../../../inference/service-tier.ts";
 import { referenceNotFound } from "../../../responses/errors.ts";
 import type { HoldBytes, Responses, StoredItem } from "../../../responses/responses.ts";
 import type { InferenceFeatures } from "../features.ts";
@@ -64,7 +65,13 @@ export async function prepareResponse(
         return kept && chatCompletion(body, { before: kept, items: [] }, open, allBytes);
       }),
     options: {
-      frame: frameOf(body, `resp_${requestId}`, body.model, Math.floor(createdAtMs / 1000)),
+      frame: frameOf(
+        body,
+        `resp_${requestId}`,
+        body.model,
+        Math.floor(createdAtMs / 1000),
+        servedTier(body.service_tier, caller),
+      ),
       idBase: requestId,
       isSummary: (body.reasoning?.summary ?? body.reasoning?.generate_summary) != null,
       seal: isSealing && seal ? (text) => seal.seal(text) : undefined,

@@ -1,4 +1,5 @@
 // The response object, from the request and its state. Pure.
+import type { ServiceTier } from "../../../../proto/service-tier.ts";
 import type { ChatUsage } from "../chat-deltas.ts";
 import type { ResponseRequest } from "./responses-schemas.ts";
 
@@ -17,8 +18,14 @@ export interface ResponseState {
   readonly incompleteReason?: "max_output_tokens" | "content_filter" | undefined;
 }
 
-/** `id` and `model`: as shown to the client. `createdAt`: Unix seconds. */
-export function frameOf(body: ResponseRequest, id: string, model: string, createdAt: number): ResponseFrame {
+/** `id` and `model`: as shown to the client. `tier`: the one that serves it. `createdAt`: Unix seconds. */
+export function frameOf(
+  body: ResponseRequest,
+  id: string,
+  model: string,
+  createdAt: number,
+  tier: ServiceTier,
+): ResponseFrame {
   const { text, reasoning } = body;
   const { user } = body;
   return {
@@ -39,8 +46,7 @@ export function frameOf(body: ResponseRequest, id: string, model: string, create
       summary: reasoning?.summary ?? reasoning?.generate_summary ?? null,
     },
     safety_identifier: body.safety_identifier ?? null,
-    // There is one tier, which serves all.
-    service_tier: "default",
+    service_tier: tier,
     store: body.store ?? false,
     temperature: body.temperature ?? 1,
     text: { format: text?.format ?? { type: "text" }, verbosity: text?.verbosity ?? "medium" },

@@ -81,6 +81,7 @@ export function openRing() {
           displayName: "ada",
           isAdmin: true,
           suspendReason: null,
+          mayPrioritize: false,
           createdAtMs: 0,
         },
         lookup: lookupOf(secrets, secret),

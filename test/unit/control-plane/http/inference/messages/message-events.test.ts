@@ -18,6 +18,7 @@ const seal = {
 const facts = (change: Partial<MessageFacts> = {}): MessageFacts => ({
   requestId: "R1",
   model: () => "org/model",
+  tier: "standard",
   stopSequences: [],
   seal,
   omitsThinking: false,

@@ -25,7 +25,7 @@ const body = {
   ],
 };
 const options = (change: Partial<OutputOptions> = {}): OutputOptions => ({
-  frame: frameOf(body, "resp_1", "org/model", 1),
+  frame: frameOf(body, "resp_1", "org/model", 1, "default"),
   idBase: "1",
   isSummary: false,
   tools: calledTools(body.tools),
