@@ -345,3 +345,47 @@ describe("one request by chat, Responses and Messages", () => {
     missing.clear();
   });
 });
+
+describe("service tiers", () => {
+  const ask = async (service_tier?: "auto" | "flex" | "priority") => {
+    const create = openai().chat.completions.create({
+      model: models.plain,
+      messages: [{ role: "user", content: "Which tier is this?" }],
+      max_tokens: 8,
+      ...(service_tier && { service_tier }),
+    });
+    const { data, response } = await create.withResponse();
+    const id = response.headers.get("x-stoker-request-id") ?? "";
+    const [attempt] = await billed([id]);
+    const { body } = await stack.call("GET", `/v1/requests/${id}`);
+    return {
+      answered: data.service_tier,
+      logged: body.attempts[0].service_tier,
+      charge: attempt?.charge ?? Number.NaN,
+    };
+  };
+
+  it("cost their part of the rates, priority only for accounts that may use it, as the log shows", async () => {
+    const price = { kind: "model", subject: models.plain, rates: { input: 3, cached_input: 1, output: 20 } };
+    const set = await stack.call("POST", "/v1/admin/prices", { ...price, tiers: { priority: 2, flex: 0.5 } });
+    expect(set.status, JSON.stringify(set.body)).toBe(200);
+    const flex = { answered: "flex", logged: "flex" };
+    // Prices are read every few seconds.
+    const usual = (await ask()).charge;
+    await vi.waitFor(async () => expect(await ask("flex")).toMatchObject({ ...flex, charge: usual / 2 }), {
+      timeout: 30_000,
+      interval: 100,
+    });
+    expect(await ask("auto")).toEqual({ answered: "default", logged: "default", charge: usual });
+    expect(await ask("priority")).toEqual({ answered: "default", logged: "default", charge: usual });
+
+    const { uid } = (await stack.call("GET", "/v1/me")).body;
+    const allowed = await stack.call("PATCH", `/v1/admin/accounts/${uid}`, { may_prioritize: true });
+    expect(allowed.status, JSON.stringify(allowed.body)).toBe(200);
+    await vi.waitFor(
+      async () =>
+        expect(await ask("priority")).toEqual({ answered: "priority", logged: "priority", charge: usual * 2 }),
+      { timeout: 30_000, interval: 100 },
+    );
+  });
+});
