@@ -35,7 +35,7 @@ export interface Claims {
   readonly models: readonly string[] | null;
   /** Null: no limit of its own. */
   readonly limit: NanoUsd | null;
-  /** The claim `scope` is `realtime`: only for realtime sessions. */
+  /** The claim `scope` is `realtime`: only for realtime sessions. A token with any other scope is invalid. */
   readonly isForRealtime: boolean;
 }
 
@@ -83,9 +83,12 @@ function readClaims(text: string | undefined, account: AccountId): Claims | unde
     return undefined;
   const models = readModels(claims["models"], claims["model"]);
   const limit = readLimit(claims["spending_limit"]);
-  return models === undefined || limit === undefined
+  const scope = claims["scope"];
+  // An unknown scope is a restriction that cannot be kept.
+  const isScopeKnown = scope === undefined || scope === "realtime";
+  return models === undefined || limit === undefined || !isScopeKnown
     ? undefined
-    : { expiresAtS, models, limit, isForRealtime: claims["scope"] === "realtime" };
+    : { expiresAtS, models, limit, isForRealtime: scope === "realtime" };
 }
 
 /** Returns true while the token has not expired at `unixMs`. */

@@ -320,6 +320,13 @@ describe("claims", () => {
     { spending_limit: -1 },
     { spending_limit: "1" },
     { spending_limit: [1] },
+    { scope: "Realtime" },
+    { scope: "realtime " },
+    { scope: "realtime transcription" },
+    { scope: ["realtime"] },
+    { scope: "none" },
+    { scope: "" },
+    { scope: null },
   ])("%j are refused", async (claims) => {
     const { key, open } = ring();
     expect(await open(forge(key, { payload: { ...payload, ...claims } }))).toBeUndefined();
