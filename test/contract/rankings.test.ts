@@ -67,9 +67,20 @@ describe("a rerank request", () => {
     expect([status, body.detail[0].loc[1]]).toEqual([422, field]);
   });
 
-  it("returns 502 and costs nothing when the engine sends no scores", async () => {
+  const scored = (...indexes: unknown[]) => indexes.map((index) => ({ index, relevance_score: 0.5 }));
+
+  it.each([
+    ["has no scores", [{ index: 0 }, { index: 1 }, { index: 2 }]],
+    ["has an index that would be an array of 4 billion", scored(0, 1, 4_294_967_294)],
+    ["has one score too few", scored(0, 1)],
+    ["has one score too many", scored(0, 1, 2, 2)],
+    ["scores a document twice", scored(0, 1, 1)],
+    ["has a negative index", scored(0, 1, -1)],
+    ["has a fractional index", scored(0, 1, 1.5)],
+    ["has an index that is text", scored(0, 1, "2")],
+  ])("returns 502 when the engine's response %s", async (_, results) => {
     tasks.offer({ task: "reranker" });
-    tasks.json({ results: [{ index: 0 }], usage });
+    tasks.json({ results, usage });
     expect((await ask()).status).toBe(502);
   });
 });

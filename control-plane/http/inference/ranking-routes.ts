@@ -71,7 +71,7 @@ const rerankRoute: RankingRoute<RerankRequest> = {
   read: ({ query, documents, instruction }, model, { engine, api }) =>
     rerank({ model, engine, api, queries: [query], documents: documents.map(textOf), instruction }),
   render(fields, body, state) {
-    const results = scoresOf(fields)
+    const results = scoresOf(fields, body.documents.length)
       .map((relevance_score, index) => ({
         index,
         relevance_score,
@@ -96,11 +96,11 @@ const scoreRoute: RankingRoute<ScoreRequest> = {
     if (queries.length !== 1 && queries.length !== documents.length) throw lengthsDiffer("text_2", "text_1");
     return rerank({ model, engine, api, queries, documents });
   },
-  render: (fields, _body, state) => ({
+  render: (fields, { text_2 }, state) => ({
     id: `score-${state.requestId}`,
     object: "list",
     created: unixSeconds(state.admittedAtMs),
-    data: scoresOf(fields).map((score, index) => ({ index, object: "score", score })),
+    data: scoresOf(fields, [text_2].flat().length).map((score, index) => ({ index, object: "score", score })),
     usage: usageOf(state),
   }),
 };

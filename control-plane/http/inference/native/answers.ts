@@ -30,11 +30,12 @@ export const embeddingsAnswer = ofJson(({ data }, { usage }) => ({
   input_tokens: usage?.input ?? 0,
 }));
 
-/** Scores in the order of the documents. */
-export const rerankAnswer = ofJson((fields, { usage }) => ({
-  scores: scoresOf(fields),
-  input_tokens: usage?.input ?? 0,
-}));
+/** Scores in the order of the `count` documents. */
+export const rerankAnswer = (count: number) =>
+  ofJson((fields, { usage }) => ({
+    scores: scoresOf(fields, count),
+    input_tokens: usage?.input ?? 0,
+  }));
 
 export const transcriptionAnswer = ofJson(({ text, segments = [], language, words = [], duration }) => ({
   text,

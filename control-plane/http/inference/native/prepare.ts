@@ -86,17 +86,20 @@ const vectors: Prepare = (body, _model, requested) => {
   return { completion: embeddings({ model: requested, input, normalize: body.normalize }), render: embeddingsAnswer };
 };
 
-const rank: Prepare = ({ queries, documents, instruction }, { engine, api }, requested) => ({
-  completion: rerank({
-    model: requested,
-    engine,
-    api,
-    queries: needed(queries, "queries") as readonly string[],
-    documents: needed(documents, "documents") as readonly string[],
-    instruction,
-  }),
-  render: rerankAnswer,
-});
+const rank: Prepare = ({ queries, documents: given, instruction }, { engine, api }, requested) => {
+  const documents = needed(given, "documents") as readonly string[];
+  return {
+    completion: rerank({
+      model: requested,
+      engine,
+      api,
+      queries: needed(queries, "queries") as readonly string[],
+      documents,
+      instruction,
+    }),
+    render: rerankAnswer(documents.length),
+  };
+};
 
 const transcribe: Prepare = (body, _model, requested) => ({
   completion: transcription({

@@ -41,16 +41,28 @@ export function rerank({ model, engine, api, queries, documents, instruction }: 
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Scores of an engine's response, in the order of the documents: rerankers sort by relevance, scorers do not. Throws on any other format. */
-export function scoresOf(answer: Fields | readonly unknown[]): readonly number[] {
+/**
+ * Scores of an engine's response to `count` documents, in their order: rerankers sort by relevance, scorers do not. Throws on any
+ * other format, and unless each document has one finite score.
+ */
+export function scoresOf(answer: Fields | readonly unknown[], count: number): readonly number[] {
   const { results, data, scores } = Array.isArray(answer) ? { results: answer } : (answer as Fields);
   const ranked = scores ?? results ?? data;
-  if (!Array.isArray(ranked)) throw new TypeError("the engine's answer has no scores");
-  const found: number[] = [];
+  if (!Array.isArray(ranked)) throw new TypeError("the engine's response has no scores");
+  if (ranked.length !== count)
+    throw new TypeError(`the engine's response has ${ranked.length} scores for ${count} documents`);
+  const found = new Map<unknown, number>();
   for (const [place, one] of ranked.entries()) {
-    const score = typeof one === "number" ? one : ((one as Fields)["relevance_score"] ?? (one as Fields)["score"]);
-    if (typeof score !== "number") throw new TypeError("the engine's answer has a score that is no number");
-    found[typeof one === "number" ? place : Number((one as Fields)["index"] ?? place)] = score;
+    const { index = place, ...fields } = typeof one === "number" ? { score: one } : (one as Fields);
+    const score = fields["relevance_score"] ?? fields["score"];
+    if (typeof score !== "number" || !Number.isFinite(score))
+      throw new TypeError("the engine's response has a score that is not a finite number");
+    found.set(index, score);
   }
-  return found;
+  // Read by the documents' places: an index of the engine never sizes an array.
+  return Array.from({ length: count }, (_, place) => {
+    const score = found.get(place);
+    if (score === undefined) throw new TypeError(`the engine's response has no score of document ${place}`);
+    return score;
+  });
 }
