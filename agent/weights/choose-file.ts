@@ -61,6 +61,8 @@ const maxLoraBytes = 8 * 1024 ** 3;
 export const maxImageLoraBytes = 2 * 1024 ** 3;
 const imageLoraNames = ["adapter_model.safetensors", "pytorch_lora_weights.safetensors"];
 const maxTextBytes = 64 * 1024 * 1024;
+const maxTexts = 500;
+const maxTextsBytes = 1e9;
 
 /** Chooses the weights in one format that cannot run code, and the text files beside them. Returns small files first: they can end the download before the large ones start. Throws the reason when none is usable. */
 export function chooseSnapshot<F extends RepoFile>(
@@ -71,6 +73,11 @@ export function chooseSnapshot<F extends RepoFile>(
 ): readonly F[] {
   if (format === "image_lora") return imageLoraOf(repo, files, file);
   const texts = files.filter(({ path, sizeBytes = 0 }) => text.test(path) && sizeBytes <= maxTextBytes);
+  const textsBytes = texts.reduce((sum, { sizeBytes = 0 }) => sum + sizeBytes, 0);
+  if (texts.length > maxTexts || textsBytes > maxTextsBytes)
+    throw unsupported(
+      `${repo} has ${texts.length} text files of ${textsBytes} bytes beside its weights; at most ${maxTexts} files and ${maxTextsBytes} bytes are allowed. Name a repository or prefix without the others.`,
+    );
   const weights = { safetensors: safetensorsOf, onnx: onnxOf, lora: loraOf }[format](repo, files, file);
   const size = (one: RepoFile): number => one.sizeBytes ?? Number.POSITIVE_INFINITY;
   return [...new Set([...texts, ...weights])].sort((a, b) => size(a) - size(b));

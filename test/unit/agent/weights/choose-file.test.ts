@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { chooseFile, chooseModel, partsOf, refuseOtherFormats } from "../../../../agent/weights/choose-file.ts";
+import {
+  chooseFile,
+  chooseModel,
+  chooseSnapshot,
+  partsOf,
+  refuseOtherFormats,
+} from "../../../../agent/weights/choose-file.ts";
 
 const file = (path: string, sizeBytes = 100): { path: string; sizeBytes: number } => ({ path, sizeBytes });
 
@@ -49,5 +55,24 @@ describe("the file of a repository that is loaded", () => {
   it("can be named, but only as GGUF", () => {
     expect(() => refuseOtherFormats("a/b", "x/m.gguf")).not.toThrow();
     expect(() => refuseOtherFormats("a/b", "model.safetensors")).toThrow(/safetensors/);
+  });
+});
+
+describe("the text files beside weights", () => {
+  const weights = file("model.safetensors");
+  const texts = (count: number, sizeBytes: number) =>
+    Array.from({ length: count }, (_, n) => file(`f${n}.json`, sizeBytes));
+  const choose = (count: number, sizeBytes: number) =>
+    chooseSnapshot("a/b", "safetensors", undefined, [...texts(count, sizeBytes), weights]);
+
+  it("are all chosen up to 500 files and 1 GB", () => {
+    expect(choose(500, 2e6)).toHaveLength(501);
+  });
+
+  it.each([
+    [501, 1],
+    [20, 60e6],
+  ])("refuse the repository when there are %d of %d bytes", (count, sizeBytes) => {
+    expect(() => choose(count, sizeBytes)).toThrow(/at most 500 files and 1000000000 bytes/);
   });
 });
