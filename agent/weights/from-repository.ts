@@ -64,20 +64,6 @@ export function createFetchRepository(parts: RepositoryParts): FetchRepository {
     return { commit: set.commit, files, entry: set.entry === "" ? undefined : set.entry };
   }
 
-  /** Adds digests that the source does not announce and a neighbour computed for the same version. */
-  async function withDigests(key: string, source: RepositorySource, found: Found, signal: AbortSignal): Promise<Found> {
-    if (found.files.every(({ content }) => content.version === undefined)) return found;
-    const set = await neighbourhood.recall(key, source, signal);
-    if (set?.commit !== found.commit) return found;
-    const files = found.files.map((file) => {
-      const known = set.files.find(({ path, sizeBytes }) => path === file.path && sizeBytes === file.content.sizeBytes);
-      if (!known) return file;
-      const { sha256, sizeBytes } = known;
-      return { ...file, content: { key: sha256, sha256, gitSha1: undefined, sizeBytes } };
-    });
-    return { ...found, files };
-  }
-
   /** Fetches small files first; they can refuse the large ones. */
   async function collect(
     key: string,
@@ -137,7 +123,7 @@ export function createFetchRepository(parts: RepositoryParts): FetchRepository {
     if (isHere && last.commit === source.revision && !last.isUnconfirmed) return last;
     let found: Found & { readonly isUnconfirmed?: true };
     try {
-      found = await withDigests(key, source, await resolve(source, signal), signal);
+      found = await resolve(source, signal);
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       // While the source is unavailable, use a set that it allowed before, here or on a neighbour, or the operator's copy.
