@@ -27,6 +27,8 @@ export type WeightsAddress =
 
 const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
 const bucketForm = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+/** Clients request credentials of a session for these first. */
+const directoryBucketForm = /--xa?-s3$/;
 const prefixForm = /^[\w.][\w. +@/=,()-]{0,511}$/;
 const regionForm = /^[a-z0-9-]{1,32}$/;
 const registryForm = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:\d{1,5})?$/i;
@@ -77,6 +79,7 @@ function s3Address(rest: string) {
   const unknown = [...parameters.keys()].find((key) => key !== "region" && key !== "endpoint");
   if (others.length > 0 || !bucketForm.test(bucket) || bucket.includes(".."))
     return invalid("it must have the form s3://bucket/prefix");
+  if (directoryBucketForm.test(bucket)) return invalid("its bucket must not be a directory bucket (--x-s3)");
   if (prefix !== "" && (!prefixForm.test(prefix) || prefix.split("/").some(isNoName)))
     return invalid("its prefix has a part or a character that is not supported");
   if (unknown !== undefined) return invalid("it may have the parameters region and endpoint only");

@@ -42,6 +42,8 @@ describe("an address of weights", () => {
     "s3://models/a?endpoint=https://host/path",
     "s3://models/a?other=1",
     "s3://models/a?region=..%2f",
+    "s3://models--use1-az4--x-s3/a",
+    "s3://models--use1-az4--xa-s3/a",
     "oci://ghcr.io",
     "oci://ghcr.io/Acme/Tiny",
     "oci://ghcr.io/acme/tiny:v1:v2",
