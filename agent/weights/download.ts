@@ -3,6 +3,7 @@ import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isDiskFull } from "../../proto/disk-full.ts";
 import { claimPart, openPartFile, type PartFile, partLeaseMs, releasePart, renewPart } from "./parts.ts";
+import { isFileSize } from "./source.ts";
 import type { WebAnswer } from "./web.ts";
 import { diskFull, unreachableHost, WeightsError } from "./weights-error.ts";
 
@@ -94,6 +95,8 @@ const unknownLimitBytes = 50e9;
 /** Returns undefined when another download, here or in another process, added the content. */
 export async function download(request: DownloadRequest, signal: AbortSignal): Promise<Verified | undefined> {
   const { content, folder } = request;
+  // No number of bytes reaches one that is not a number, or infinite.
+  if (content.sizeBytes !== undefined && !isFileSize(content.sizeBytes)) throw mismatch();
   for (;;) {
     const claim = await claimPart(folder, content.key);
     if (claim.isMine) {

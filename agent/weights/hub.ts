@@ -3,7 +3,7 @@ import { isPart, type RepoFile, refuseOtherFormats } from "./choose-file.ts";
 import type { Content } from "./download.ts";
 import { createHubClient, type HubClient, type HubOptions, type HubSource } from "./hub-client.ts";
 import { chooseFrom, type Found, type FoundFile } from "./repository.ts";
-import { isPlainPath, type Pinned } from "./source.ts";
+import { isFileSize, isPlainPath, type Pinned } from "./source.ts";
 import type { Web, WebAnswer } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
 
@@ -135,5 +135,5 @@ function hexIn(value: unknown, digits: number): string | undefined {
 }
 
 function sizeIn(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+  return isFileSize(value) ? value : undefined;
 }

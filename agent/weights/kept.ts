@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { replaceFile } from "./blobs.ts";
-import { isPlainPath, type Source } from "./source.ts";
+import { isFileSize, isPlainPath, type Source } from "./source.ts";
 
 export interface KeptFile {
   readonly path: string;
@@ -93,8 +93,7 @@ function isKeptFile(file: Partial<KeptFile> | null): file is KeptFile {
     isPlainPath(path) &&
     typeof sha256 === "string" &&
     /^[0-9a-f]{64}$/.test(sha256) &&
-    Number.isSafeInteger(sizeBytes) &&
-    (sizeBytes ?? -1) >= 0
+    isFileSize(sizeBytes)
   );
 }
 

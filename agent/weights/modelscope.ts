@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { type ByteRange, rangeHeaders } from "./download.ts";
 import { chooseFrom, pinnedContent, type Resolve } from "./repository.ts";
-import { isPlainPath, type SourceOfKind } from "./source.ts";
+import { isFileSize, isPlainPath, type SourceOfKind } from "./source.ts";
 import type { Web, WebAnswer } from "./web.ts";
 import { WeightsError, type WeightsErrorCode } from "./weights-error.ts";
 
@@ -70,9 +70,7 @@ function readList(text: string, source: ModelScopeSource, host: string): readonl
     const { Type, Path, Size, Sha256 } = one ?? {};
     const isFile = Type === "blob" && typeof Path === "string" && isPlainPath(Path);
     const isNamed = typeof Sha256 === "string" && /^[0-9a-f]{64}$/.test(Sha256);
-    return isFile && isNamed && Number.isSafeInteger(Size)
-      ? [{ path: Path, sizeBytes: Size as number, sha256: Sha256 }]
-      : [];
+    return isFile && isNamed && isFileSize(Size) ? [{ path: Path, sizeBytes: Size, sha256: Sha256 }] : [];
   });
 }
 

@@ -11,6 +11,8 @@ export interface NamedRequest {
   readonly authorization: string | undefined;
   /** False: a redirect is the reply. */
   readonly follows: boolean;
+  /** Treats the URL as a public one although the operator's settings list its origin. */
+  readonly isPublic?: boolean;
 }
 
 export type NamedWeb = ReturnType<typeof createNamedWeb>;
@@ -20,11 +22,16 @@ export function createNamedWeb(web: Web, publicWeb: PublicWeb, rules: AddressRul
   const origins = new Set(trusted);
   return {
     /** Throws `source_refused` for an address that is not allowed, `hub_unreachable` without a reply. */
-    get(url: URL, { headers, authorization, follows }: NamedRequest, signal: AbortSignal): Promise<WebAnswer> {
-      if (!origins.has(url.origin)) return publicWeb.open(url, headers, authorization, signal, { follows });
+    get(
+      url: URL,
+      { headers, authorization, follows, isPublic }: NamedRequest,
+      signal: AbortSignal,
+    ): Promise<WebAnswer> {
+      if (isPublic || !origins.has(url.origin)) return publicWeb.open(url, headers, authorization, signal, { follows });
       const follow = follows ? "all" : "none";
       return web.open({ method: "GET", url, headers, authorization, follow, setting: originsSetting }, signal);
     },
+    isTrusted: (origin: string): boolean => origins.has(origin),
     /** Throws `source_refused` at once for an origin that is never allowed. */
     check(origin: string): void {
       if (!origins.has(origin)) readPublicUrl(origin, rules);

@@ -1,5 +1,5 @@
 // Names of the files in the layers of an artifact. Pure.
-import { isPlainPath } from "./source.ts";
+import { isFileSize, isPlainPath } from "./source.ts";
 import { WeightsError } from "./weights-error.ts";
 
 export interface OciFile {
@@ -26,16 +26,14 @@ export function readLayers(repo: string, layers: unknown): readonly OciFile[] {
   const files = layers.flatMap((layer): readonly OciFile[] => {
     const { mediaType, digest, size, annotations } = layer as Record<string, unknown>;
     const [, sha256] = /^sha256:([0-9a-f]{64})$/.exec(String(digest)) ?? [];
-    if (typeof mediaType !== "string" || sha256 === undefined || !Number.isSafeInteger(size)) return [];
+    if (typeof mediaType !== "string" || sha256 === undefined || !isFileSize(size)) return [];
     const named = annotations as Readonly<Record<string, unknown>> | undefined;
     const isFolder = named?.["io.deis.oras.content.unpack"] === "true";
     const name = nameAnnotations.map((key) => named?.[key]).find((value) => typeof value === "string");
     const type = isFolder ? `${mediaType}.tar+gzip` : mediaType;
     const partPath = modelTypes.test(type) ? partName(models.indexOf(layer), models.length) : undefined;
     const path = isArchive(type) ? `archives/${sha256}` : (name ?? partPath);
-    return typeof path === "string" && isPlainPath(path)
-      ? [{ path, sha256, sizeBytes: size as number, mediaType: type }]
-      : [];
+    return typeof path === "string" && isPlainPath(path) ? [{ path, sha256, sizeBytes: size, mediaType: type }] : [];
   });
   return files.filter(({ path }, at) => files.findIndex((other) => other.path === path) === at);
 }

@@ -73,7 +73,9 @@ function createRegistry(web: NamedWeb, source: OciSource) {
     const service = /\bservice="([^"]*)"/i.exec(challenge)?.[1];
     if (service !== undefined) url.searchParams.set("service", service);
     url.searchParams.set("scope", `repository:${repository}:pull`);
-    const answer = await web.get(url, { headers: {}, authorization: basic, follows: true }, signal);
+    // Only the operator's own registry may name other servers of the operator: the token in the reply is sent to the registry.
+    const isPublic = !web.isTrusted(origin);
+    const answer = await web.get(url, { headers: {}, authorization: basic, follows: true, isPublic }, signal);
     if (answer.status >= 300) {
       answer.body.on("error", () => {}).destroy();
       throw refusalOf(answer.status === 400 ? 401 : answer.status, source);

@@ -2,13 +2,19 @@
 // that judge addresses. Only the deployment's credentials are used, never those of this host: a customer could otherwise name a
 // bucket of the operator.
 import { createHash } from "node:crypto";
-import { GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, S3Client } from "@aws-sdk/client-s3";
+import {
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  S3Client,
+  type S3ClientConfig,
+} from "@aws-sdk/client-s3";
 import { s3ClientOptions } from "../../proto/s3-settings.ts";
 import type { RepoFile } from "./choose-file.ts";
 import { type ByteRange, type Content, rangeHeaders } from "./download.ts";
 import type { NamedWeb } from "./named-web.ts";
 import { chooseFrom, pinnedContent, type Resolve } from "./repository.ts";
-import { isPlainPath, type SourceOfKind } from "./source.ts";
+import { isFileSize, isPlainPath, type SourceOfKind } from "./source.ts";
 import type { WebAnswer } from "./web.ts";
 import { WeightsError, type WeightsErrorCode } from "./weights-error.ts";
 
@@ -22,6 +28,11 @@ interface S3File extends RepoFile {
 }
 
 const maxPages = 20;
+/** Without credentials the client looks for those of this host, although the signer uses none. */
+const unsigned: Pick<S3ClientConfig, "signer" | "credentials"> = {
+  signer: { sign: async (request) => request },
+  credentials: { accessKeyId: "none", secretAccessKey: "none" },
+};
 const defaultRegion = "us-east-1";
 
 /** `endpoint`: of addresses without one; undefined: Amazon's. */
@@ -59,7 +70,7 @@ function createStore(web: NamedWeb, source: S3Source, defaultEndpoint: string | 
   const replies = new WeakMap<object, WebAnswer>();
   const client = new S3Client({
     ...s3ClientOptions({ bucket: "", prefix: "", region, endpoint, credentials }),
-    ...(credentials === undefined ? { signer: { sign: async (request) => request } } : {}),
+    ...(credentials === undefined ? unsigned : {}),
     maxAttempts: 1,
     followRegionRedirects: endpoint === undefined,
     requestHandler: {
@@ -102,8 +113,14 @@ function createStore(web: NamedWeb, source: S3Source, defaultEndpoint: string | 
         const { Contents = [], NextContinuationToken } = await send(() =>
           client.send(command, { abortSignal: signal }),
         );
-        for (const { Key = "", Size = 0, ETag = "", ChecksumAlgorithm = [] } of Contents) {
+        for (const { Key = "", Size, ETag = "", ChecksumAlgorithm = [] } of Contents) {
           const path = pathIn(prefix, Key);
+          // The client's parser accepts NaN and Infinity.
+          if (!isFileSize(Size))
+            throw failed(
+              `The store of ${source.repo} lists an object without a valid size. Check the endpoint.`,
+              false,
+            );
           const hasSha256 = ChecksumAlgorithm.includes("SHA256");
           if (path !== undefined) files.push({ path, key: Key, sizeBytes: Size, tag: ETag, hasSha256 });
         }

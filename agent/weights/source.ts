@@ -98,6 +98,9 @@ export function isPlainPath(path: string): boolean {
   return pathForm.test(path) && !path.split("/").some((part) => part === "" || part === "." || part === "..");
 }
 
+/** True for a number of bytes that a file can have. */
+export const isFileSize = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
 function formatOf(text: string): Format {
   const format = formats.find((one) => one === text);
   if (!format) throw invalid("format", `one of ${formats.join(", ")}`);
@@ -122,7 +125,7 @@ function sha256Of(text: string | undefined): string | undefined {
 
 function sizeOf(value: Weights["sizeBytes"]): number | undefined {
   const size = Number(value ?? 0);
-  if (!Number.isSafeInteger(size) || size < 0) throw invalid("size_bytes", "a whole number of bytes");
+  if (!isFileSize(size)) throw invalid("size_bytes", "a whole number of bytes");
   return size === 0 ? undefined : size;
 }
 
