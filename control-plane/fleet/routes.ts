@@ -27,7 +27,10 @@ export interface Route {
  * unknown.
  */
 export interface Routes {
-  /** Ready instances of live hosts; with an adapter, those that hold it. */
+  /**
+   * Ready instances of live hosts; with an adapter, those that hold it. Returns the same array while it has the same members and the
+   * table was not read again, so that callers compute what they need of an array once.
+   */
   ready(deployment: DeploymentId, adapter?: AdapterId): readonly Route[];
   /** Records a response of the data path as a sign of life, or a refused connection as the opposite. */
   sawAnswer(host: HostId): void;

@@ -1,10 +1,22 @@
 // Routing table in memory: a projection of PostgreSQL that every replica updates from changes. Loaded before the first
 // request; while the database is unavailable the last known routes stay.
 import { type ApiFormat, type FormatSkill, formatPaths } from "../../proto/api-formats.ts";
-import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { Route, Routes } from "./routes.ts";
 import type { FleetStore, RouteRow } from "./store.ts";
+
+/** Instances of a deployment, or of one of its adapters. */
+interface Group {
+  readonly all: OwnRoute[];
+  /** Those that were usable at the latest call. */
+  usable: readonly OwnRoute[];
+  /** Instances by adapter, for adapters that were requested since the table was read. */
+  readonly byAdapter: Map<AdapterId, Group>;
+}
+
+const groupOf = (all: OwnRoute[]): Group => ({ all, usable: all, byAdapter: new Map() });
+const none: readonly Route[] = [];
 
 type OwnRoute = { -readonly [K in keyof Route]: Route[K] } & { nodeEpoch: bigint };
 
@@ -37,7 +49,7 @@ export function createRoutingTable(deps: {
   const known = new Map<InstanceId, OwnRoute>();
   const refused = new Map<InstanceId, HostId>();
   const listeners: ((host: HostId) => void)[] = [];
-  let byDeployment = new Map<DeploymentId, OwnRoute[]>();
+  let byDeployment = new Map<DeploymentId, Group>();
   let isLoaded = false;
   let slots = 0;
 
@@ -56,16 +68,16 @@ export function createRoutingTable(deps: {
       return isLoaded;
     },
     async refresh() {
-      const next = new Map<DeploymentId, OwnRoute[]>();
+      const next = new Map<DeploymentId, Group>();
       const rows = await deps.store.readyInstances();
       for (const row of rows) {
         const route = project(row);
         known.set(row.instanceId, route);
         const group = next.get(row.deployId);
-        if (group) group.push(route);
-        else next.set(row.deployId, [route]);
+        if (group) group.all.push(route);
+        else next.set(row.deployId, groupOf([route]));
       }
-      for (const group of next.values()) for (const route of group) if (route.slot < 0) route.slot = slots++;
+      for (const { all } of next.values()) for (const route of all) if (route.slot < 0) route.slot = slots++;
       const ids = new Set(rows.map((row) => row.instanceId));
       for (const [id, route] of known) {
         // Keep a route with requests: the same instance may become ready again.
@@ -77,12 +89,13 @@ export function createRoutingTable(deps: {
       isLoaded = true;
     },
     ready(deployment, adapter) {
-      const all = byDeployment.get(deployment) ?? [];
-      const group = adapter === undefined ? all : all.filter((route) => route.adapters?.has(adapter));
+      let group = byDeployment.get(deployment);
+      if (group && adapter !== undefined) group = holders(group, adapter);
+      if (!group) return none;
       const isUsable = (route: OwnRoute) =>
         !refused.has(route.instanceId) && deps.clocks.state(route.hostId) === "live";
-      // Hot path: the usual case allocates no array.
-      return group.every(isUsable) ? group : group.filter(isUsable);
+      if (!isFilter(group.usable, group.all, isUsable)) group.usable = group.all.filter(isUsable);
+      return group.usable;
     },
     inFlight: (instance) => known.get(instance)?.inFlight ?? 0,
     slotOf: (instance) => known.get(instance)?.slot,
@@ -99,4 +112,20 @@ export function createRoutingTable(deps: {
       listeners.push(listener);
     },
   };
+}
+
+function holders({ all, byAdapter }: Group, adapter: AdapterId): Group {
+  let group = byAdapter.get(adapter);
+  if (!group) {
+    group = groupOf(all.filter((route) => route.adapters?.has(adapter)));
+    byAdapter.set(adapter, group);
+  }
+  return group;
+}
+
+/** True when `some` equals `all.filter(isKept)`. Allocates nothing: it runs for every request. */
+function isFilter<T>(some: readonly T[], all: readonly T[], isKept: (one: T) => boolean): boolean {
+  let at = 0;
+  for (const one of all) if (isKept(one) && some[at++] !== one) return false;
+  return at === some.length;
 }

@@ -37,6 +37,7 @@ import { anthropicBody, forwardBody, nativeBody } from "./forward-body.ts";
 import { needsStructured } from "./output-format.ts";
 import type { RefusedRequests } from "./refused-requests.ts";
 import type { Choice, RoutedPrompt, Router } from "./route.ts";
+import { commonSkills, structuredRoutes } from "./route-skills.ts";
 import type { SpineMetrics } from "./spine-metrics.ts";
 import type { Outcome, TargetHealth } from "./target-health.ts";
 import type { TaskBody } from "./task.ts";
@@ -101,7 +102,7 @@ export async function relay(
   const allReady = () => deps.routes.ready(model.deployId, model.adapter?.id);
   // One instance without the skill must not take it from the requests that need it.
   const isForStructured = needsStructured(completion.fields["response_format"], model.engine, completion.kind);
-  const ableRoutes = () => (isForStructured ? allReady().filter(isStructured) : allReady());
+  const ableRoutes = () => (isForStructured ? structuredRoutes(allReady()) : allReady());
   let body: SentBody;
   try {
     const able = ableRoutes();
@@ -355,23 +356,6 @@ interface SentBody extends TaskBody {
 }
 
 const jsonOf = (bytes: Buffer): TaskBody => ({ contentType: "application/json", bytes });
-
-/** Returns what every instance can; undefined if there is none. */
-function commonSkills(routes: readonly Route[]): ReadonlySet<FormatSkill> | undefined {
-  const [first] = routes;
-  if (!first) return undefined;
-  let skills = skillsOf.get(routes);
-  if (!skills) {
-    skills = new Set([...(first.formats ?? [])].filter((skill) => routes.every(({ formats }) => formats?.has(skill))));
-    skillsOf.set(routes, skills);
-  }
-  return skills;
-}
-
-/** Skills by list of the routing table, which replaces its lists when it is read again. */
-const skillsOf = new WeakMap<readonly Route[], ReadonlySet<FormatSkill>>();
-
-const isStructured = ({ formats }: Route): boolean => formats?.has("structured_outputs") === true;
 
 /** Throws FieldUnsupported. */
 function bodyFor(completion: Completion, admission: Admission, skills: ReadonlySet<FormatSkill> | undefined): SentBody {

@@ -40,7 +40,7 @@ interface Reserved {
 export class Reserve {
   readonly #clock: () => number;
   readonly #deployments = new Map<string, DeploymentLoad>();
-  /** By list of the routing table, which replaces its lists when it is read again. */
+  /** By list of the routing table (`Routes.ready`), which returns the same one while it has the same members. */
   readonly #reservedOf = new WeakMap<readonly Route[], Reserved>();
 
   /** `clock`: monotonic milliseconds. */

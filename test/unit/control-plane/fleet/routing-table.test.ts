@@ -3,7 +3,7 @@ import type { HostState } from "../../../../control-plane/fleet/host.ts";
 import { createRoutingTable } from "../../../../control-plane/fleet/routing-table.ts";
 import type { RouteRow } from "../../../../control-plane/fleet/store.ts";
 import type { ApiFormat } from "../../../../proto/api-formats.ts";
-import type { DeploymentId, HostId, InstanceId } from "../../../../proto/ids.ts";
+import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../../../proto/ids.ts";
 
 const deployId = "d" as DeploymentId;
 const row = (id: string, host = "h", over: Partial<RouteRow> = {}): RouteRow => ({
@@ -51,6 +51,40 @@ describe("the routing table", () => {
     await table.refresh();
     expect(table.ready(deployId)[0]).toBe(route);
     expect(route).toMatchObject({ inFlight: 3, origin: "http://moved", ticketKey: Buffer.alloc(32, 1) });
+  });
+
+  it("returns the same list while its members are the same, also with an adapter or without a lost host", async () => {
+    const { at, table } = start();
+    const adapter = "adapter" as AdapterId;
+    const adapters = new Set([adapter]);
+    at.rows = [
+      row("a", "h1", { adapters }),
+      row("b", "h2", { adapters }),
+      row("c", "h3"),
+      row("d", "h4", { adapters }),
+    ];
+    await table.refresh();
+    const listsOf = (expected: readonly string[], of?: AdapterId) => {
+      const list = table.ready(deployId, of);
+      expect(list.map(({ instanceId }) => instanceId)).toEqual(expected);
+      for (let n = 0; n < 10; n++) expect(table.ready(deployId, of)).toBe(list);
+      return list;
+    };
+    const lists = [listsOf(["a", "b", "c", "d"]), listsOf(["a", "b", "d"], adapter)];
+    at.states.set("h1", "unreachable");
+    lists.push(listsOf(["b", "c", "d"]), listsOf(["b", "d"], adapter));
+    // As many members as before, but others.
+    at.states.set("h1", "live").set("h2", "unreachable");
+    lists.push(listsOf(["a", "c", "d"]), listsOf(["a", "d"], adapter));
+    table.sawFailure("h4" as HostId, "d" as InstanceId);
+    lists.push(listsOf(["a", "c"]), listsOf(["a"], adapter));
+    at.states.clear();
+    table.sawReport("h4" as HostId);
+    lists.push(listsOf(["a", "b", "c", "d"]), listsOf(["a", "b", "d"], adapter));
+    at.rows.pop();
+    await table.refresh();
+    lists.push(listsOf(["a", "b", "c"]), listsOf(["a", "b"], adapter), listsOf([], "unknown" as AdapterId));
+    expect(new Set(lists).size).toBe(lists.length);
   });
 
   it("gives each instance a slot for as long as it is known, and never the same twice", async () => {

@@ -56,6 +56,21 @@ describe("reserved instances", () => {
     expect(send("heavy").avoided).toBe(0);
   });
 
+  it("are computed once per list of instances", () => {
+    const { send, ready } = setup(8);
+    let reads = 0;
+    for (const route of ready) {
+      const { instanceId } = route;
+      const get = () => {
+        reads += 1;
+        return instanceId;
+      };
+      Object.defineProperty(route, "instanceId", { get });
+    }
+    for (let n = 0; n < 50; n++) for (const account of ["light", "heavy", "heavy"]) send(account);
+    expect(reads).toBe(8);
+  });
+
   it("are the same at every gateway, one of eight instances, and none of three", () => {
     for (const [count, kept] of [
       [3, 0],
