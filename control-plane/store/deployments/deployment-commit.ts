@@ -1,6 +1,8 @@
 // Writes verdicts of a controller in one transaction. Each is guarded by its lock token, its deployment's revision and the
 // revision of every host of a placement; one that fails a guard is left out, and the others are written.
-// INVARIANT: rows of deployments and hosts are locked without waiting, so that no other writer delays a group.
+// INVARIANT: rows of deployments, hosts, GPU reserves and sharing are locked without waiting; a verdict whose row another writer
+// holds is lost. Two waits remain while these rows are locked: for the first commit of a reserve or sharing row, and in `announce`
+// for the commits of other announcing writers. Each is as long as a commit.
 import { sql } from "kysely";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { Decision, GpuReserve, GpuSharing, NewInstance, StandardArgs } from "../../deployments/store.ts";

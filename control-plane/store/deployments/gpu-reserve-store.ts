@@ -37,30 +37,40 @@ export function createReserveStore(db: Db): ReserveStore {
   });
 }
 
-/** Returns false when GPUs of the type were claimed since `reserve` was read. Locks the row until the commit. */
+/**
+ * Returns false when GPUs of the type were claimed since `reserve` was read, or another transaction is claiming some. Locks the row
+ * until the commit. Waits only while another transaction inserts the row, which `revision` 0 means is missing.
+ */
 export async function moveReserve(trx: Trx, { gpu, revision }: Pick<GpuReserve, "gpu" | "revision">): Promise<boolean> {
-  return trx
-    .insertInto("gpuReserve")
-    .values({ gpu, revision: 1n })
-    .onConflict((at) =>
-      at
-        .column("gpu")
-        .doUpdateSet((eb) => ({ revision: eb("gpuReserve.revision", "+", 1n) }))
-        .where("gpuReserve.revision", "=", revision),
-    )
-    .$call(affectsRow);
+  if (revision === 0n)
+    return trx
+      .insertInto("gpuReserve")
+      .values({ gpu, revision: 1n })
+      .onConflict((at) => at.doNothing())
+      .$call(affectsRow);
+  const { numAffectedRows } = await sql`
+    with free as materialized (
+      select gpu from gpu_reserve where gpu = ${gpu} and revision = ${revision} for no key update skip locked)
+    update gpu_reserve r set revision = r.revision + 1 from free where r.gpu = free.gpu`.execute(trx);
+  return numAffectedRows === 1n;
 }
 
-/** Returns false when the account started to share another GPU since `sharing` was read. Locks the row until the commit. */
+/**
+ * Returns false when the account started to share another GPU since `sharing` was read, or another transaction starts it. Locks the
+ * row until the commit. Waits only as `moveReserve` does.
+ */
 export async function moveSharing(trx: Trx, { account, gpu, revision }: GpuSharing): Promise<boolean> {
-  return trx
-    .insertInto("gpuSharing")
-    .values({ accountId: account, gpu, revision: 1n })
-    .onConflict((at) =>
-      at
-        .columns(["accountId", "gpu"])
-        .doUpdateSet((eb) => ({ revision: eb("gpuSharing.revision", "+", 1n) }))
-        .where("gpuSharing.revision", "=", revision),
-    )
-    .$call(affectsRow);
+  if (revision === 0n)
+    return trx
+      .insertInto("gpuSharing")
+      .values({ accountId: account, gpu, revision: 1n })
+      .onConflict((at) => at.doNothing())
+      .$call(affectsRow);
+  const { numAffectedRows } = await sql`
+    with free as materialized (
+      select account_id, gpu from gpu_sharing where account_id = ${account} and gpu = ${gpu} and revision = ${revision}
+      for no key update skip locked)
+    update gpu_sharing s set revision = s.revision + 1 from free
+    where s.account_id = free.account_id and s.gpu = free.gpu`.execute(trx);
+  return numAffectedRows === 1n;
 }

@@ -1,6 +1,7 @@
 // Placements of many deployments in one transaction, on a real PostgreSQL: the same result as one at a time, no GPU claimed twice by
 // two controllers, and a conflict that concerns only its own deployment. The seed is printed; STOKER_PROPERTY_SEED repeats a run.
 import { randomBytes } from "node:crypto";
+import { sql } from "kysely";
 import pino from "pino";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createHostChooser } from "../../../control-plane/deployments/choose-hosts.ts";
@@ -244,6 +245,28 @@ describe("a conflict in a group", () => {
       expect(await world.store.commit(decisions)).toEqual(new Set([names[1]]));
     });
     expect(await world.placed()).toHaveLength(1);
+  });
+
+  it.each([
+    ["GPU reserve", {}, "gpu_reserve", 1],
+    ["shared GPU", { memoryBytes: 50 * gib, isMemoryBound: true }, "gpu_sharing", 0],
+  ] as const)("does not wait for a %s that another transaction changes", async (_, over, table, minimum) => {
+    const world = await fleet(2, { [accounts[1] as string]: minimum });
+    const first = deployment(0, over);
+    await world.store.insert(first, () => {});
+    const control = world.control("a");
+    expect(await control.pass()).toBe(1);
+    expect((await sql`select from ${sql.table(table)}`.execute(world.db)).rows).toHaveLength(1);
+    const second = deployment(2, over);
+    await world.store.insert(second, () => {});
+    control.hosts.changed(undefined);
+    const decisions = await decideOn(control, await world.store.claim([second.id], "a", 30_000));
+    await world.db.transaction().execute(async (trx) => {
+      await sql`select from ${sql.table(table)} for update`.execute(trx);
+      expect(await world.store.commit(decisions)).toEqual(new Set());
+    });
+    expect(await world.store.commit(decisions)).toEqual(new Set([second.id]));
+    expect(await checkClaims(world)).toBe(2);
   });
 
   it("refuses a group whose claims have expired and belong to another controller", async () => {
