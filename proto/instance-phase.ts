@@ -13,9 +13,10 @@ export const instancePhases = [
 ] as const;
 export type InstancePhase = (typeof instancePhases)[number];
 
-/** It holds its place and serves: now, or once a request has woken it. */
-export const isServing = (phase: InstancePhase): boolean =>
-  phase === "ready" || phase === "asleep" || phase === "waking";
+/** Phases in which it holds its place and serves: now, or once a request has woken it. */
+export const servingPhases: readonly InstancePhase[] = ["ready", "asleep", "waking"];
+
+export const isServing = (phase: InstancePhase): boolean => servingPhases.includes(phase);
 
 export function isInstancePhase(text: string): text is InstancePhase {
   return (instancePhases as readonly string[]).includes(text);

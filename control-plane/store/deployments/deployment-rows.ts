@@ -1,10 +1,13 @@
 // Deployments and instances as the features read them.
 import { type Selectable, sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import { type InstancePhase, isServing } from "../../../proto/instance-phase.ts";
+import { type InstancePhase, isServing, servingPhases } from "../../../proto/instance-phase.ts";
 import type { Deployment, DeploymentKind } from "../../deployments/store.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
+
+/** `isServing` of an instance, whose table is `i`. Literal, so that PostgreSQL uses partial indexes. */
+export const isServingRow = sql<boolean>`i.phase in (${sql.join(servingPhases.map((phase) => sql.lit(phase)))})`;
 
 interface FirstInstance {
   readonly phase: InstancePhase;
@@ -61,10 +64,10 @@ export function selectDeployments(db: Db) {
     )
     .select(
       sql<Counts>`(select json_build_object(
-          'running', count(*) filter (where i.phase in ('ready', 'asleep', 'waking')),
+          'running', count(*) filter (where ${isServingRow}),
           'booting', count(*) filter (where i.phase in ('pending', 'downloading', 'creating', 'loading')),
-          'current', count(*) filter (where i.phase in ('ready', 'asleep', 'waking') and i.spec = d.spec and i.observed_generation >= i.generation),
-          'outdated', count(*) filter (where i.phase in ('ready', 'asleep', 'waking') and i.spec <> d.spec))
+          'current', count(*) filter (where ${isServingRow} and i.spec = d.spec and i.observed_generation >= i.generation),
+          'outdated', count(*) filter (where ${isServingRow} and i.spec <> d.spec))
         from instance i where i.deploy_id = d.deploy_id and i.tombstoned_at is null and not exists (
           select 1 from node_identity n where n.host_id = i.host_id and n.revoked_at is not null))`.as("counts"),
     )

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+import { isServing } from "../../../proto/instance-phase.ts";
 import type {
   ColdStart,
   DeploymentStore,
@@ -249,9 +250,10 @@ async function writeObservations(
     const rows = await trx.selectFrom("instance").selectAll().where("hostId", "=", host).execute();
     const known = new Map(rows.map((row) => [row.instanceId, row]));
     const changed = new Set<string>();
-    for (const seen of observations) {
-      const row = known.get(seen.instanceId);
+    for (const reported of observations) {
+      const row = known.get(reported.instanceId);
       if (!row) continue;
+      const seen = { ...reported, contextLength: contextLengthOf(reported, row.contextLength) };
       await write(trx, seen);
       if (seen.phase === "ready" && row.readyAt === null) firstReady.push(seen.instanceId);
       const isNews =
@@ -274,6 +276,10 @@ async function writeObservations(
   if (firstReady.length > 0) await noteStarts(db, firstReady);
   return written;
 }
+
+/** An instance whose server is stopped while it sleeps reports no length: it has that of before. */
+const contextLengthOf = ({ phase, contextLength }: Observation, before: number): number =>
+  contextLength === 0 && phase !== "ready" && isServing(phase) ? before : contextLength;
 
 async function write(trx: Trx, seen: Observation): Promise<void> {
   await trx

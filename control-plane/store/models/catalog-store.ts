@@ -9,7 +9,7 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Database, Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
-import { batchSize } from "../deployments/deployment-rows.ts";
+import { batchSize, isServingRow } from "../deployments/deployment-rows.ts";
 import { selectAliases } from "./alias-store.ts";
 
 /** Engines that load LoRA adapters at run time, by task. */
@@ -41,9 +41,7 @@ export function createCatalogStore(db: Db): CatalogStore {
         .select(
           // The smallest: a request goes to any of them. 0 is an unknown length.
           sql<number>`coalesce((select min(nullif(i.context_length, 0)) from instance i
-            where i.deploy_id = d.deploy_id and i.phase = 'ready' and i.tombstoned_at is null), 0)`.as(
-            "reportedLength",
-          ),
+            where i.deploy_id = d.deploy_id and ${isServingRow} and i.tombstoned_at is null), 0)`.as("reportedLength"),
         )
         .where("d.kind", "=", "model")
         // Literal, here and below, so that PostgreSQL uses the partial indexes.

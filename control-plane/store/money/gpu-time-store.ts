@@ -21,6 +21,7 @@ import type {
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
+import { isServingRow } from "../deployments/deployment-rows.ts";
 import { createBudgetMaker, lockBudgets, lockLeases, moveBudgets, moveLeases } from "./budget-rows.ts";
 import { discountColumns } from "./price-store.ts";
 
@@ -173,7 +174,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
           covered = covered * tstzmultirange(tstzrange(null, date_trunc('minute', ${now}::timestamptz) + interval '1 minute'))
         where instance_id in (
           select h.instance_id from gpu_hold h where ended_at is null and not exists (
-            select from instance i where i.instance_id = h.instance_id and i.phase in ('ready', 'asleep', 'waking') and i.tombstoned_at is null)
+            select from instance i where i.instance_id = h.instance_id and ${isServingRow} and i.tombstoned_at is null)
           order by h.instance_id for update)`.execute(db);
       return Number(numAffectedRows ?? 0n);
     },

@@ -112,7 +112,7 @@ describe("an offered model", () => {
     expect(models.resolve("org/small", bob)).toBeUndefined();
   });
 
-  it("has the smallest context length that one of its ready instances reported", async () => {
+  it("has the smallest context length that one of its serving instances reported, also asleep", async () => {
     const { id } = await external();
     const lengthIn = async (db: typeof replica.db) =>
       (await createCatalogStore(db).deployed()).find(({ deployId }) => deployId === id)?.contextLength;
@@ -129,6 +129,11 @@ describe("an offered model", () => {
       expect(await lengthIn(trx)).toBe(2048);
       await add({ instance_id: "smaller", context_length: 1024, phase: "ready" });
       expect(await lengthIn(trx)).toBe(1024);
+      await sql`update instance set phase = 'asleep' where deploy_id = ${id} and phase = 'ready'`.execute(trx);
+      expect(await lengthIn(trx)).toBe(1024);
+      await sql`update instance set phase = 'waking' where deploy_id = ${id} and phase = 'asleep'`.execute(trx);
+      expect(await lengthIn(trx)).toBe(1024);
+      await sql`update instance set phase = 'ready' where deploy_id = ${id} and phase = 'waking'`.execute(trx);
       await sql`delete from instance where instance_id in ('larger', 'unknown', 'loading', 'smaller')`.execute(trx);
     });
   });
