@@ -10,6 +10,7 @@ export type BlobStore = ReturnType<typeof createBlobStore>;
 
 interface StoredBlob {
   readonly sha256: string;
+  /** With its marker. */
   readonly sizeBytes: number;
   readonly changedAtMs: number;
 }
@@ -62,14 +63,17 @@ export function createBlobStore(cacheDir: string) {
     show,
     async list() {
       const found: StoredBlob[] = [];
+      const markers = new Map<string, number>();
       let bytes = 0;
       for (const name of await readdir(folder).catch(() => [])) {
         const seen = await stat(join(folder, name)).catch(() => undefined);
         bytes += seen?.size ?? 0;
+        if (name.endsWith(".verified")) markers.set(name.slice(0, 64), seen?.size ?? 0);
         if (seen?.isFile() && /^[0-9a-f]{64}$/.test(name))
           found.push({ sha256: name, sizeBytes: seen.size, changedAtMs: seen.ctimeMs });
       }
-      return { blobs: found, bytes };
+      const blobs = found.map((one) => ({ ...one, sizeBytes: one.sizeBytes + (markers.get(one.sha256) ?? 0) }));
+      return { blobs, bytes };
     },
     async remove(sha256: string) {
       await rm(join(cacheDir, "files", sha256), { recursive: true, force: true });

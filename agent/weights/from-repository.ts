@@ -33,6 +33,9 @@ const settings: Readonly<Record<Kind, string>> = {
   modelscope: "MODELSCOPE_ENDPOINT",
 };
 
+/** Sources on servers that customers name. */
+const customerKinds: ReadonlySet<Kind> = new Set(["s3", "oci"]);
+
 /** Smaller files are not requested from neighbours. */
 const worthAskingBytes = 1024 * 1024;
 
@@ -74,10 +77,12 @@ export function createFetchRepository(parts: RepositoryParts): FetchRepository {
     signal: AbortSignal,
   ): Promise<Kept> {
     const { repo, revision } = source;
+    const isFleeting = customerKinds.has(source.kind);
     const contents = found.files.map(({ content }) => content);
     const doneAssembling = cache.holders.assemble(
       key,
-      contents.flatMap(({ sha256 }) => sha256 ?? []),
+      // Keys protect parts that this download continues.
+      contents.flatMap(({ key, sha256 }) => (sha256 === undefined || sha256 === key ? [key] : [key, sha256])),
     );
     try {
       await cache.needSpace(contents, 0, signal);
@@ -93,7 +98,7 @@ export function createFetchRepository(parts: RepositoryParts): FetchRepository {
           onProgress(before + done, ofAll);
         };
         const sources = [...(here ? [here] : []), ...nearer, origin];
-        const fetch = { content, sources, setting: settings[source.kind], onProgress: report };
+        const fetch = { content, sources, setting: settings[source.kind], onProgress: report, isFleeting };
         const blob = await cache.bring(fetch, signal);
         if (isJudged(path)) judgeText(repo, path, await readFile(cache.blobs.pathOf(blob.sha256), "utf8"));
         files.push({ path, ...blob });

@@ -16,10 +16,12 @@ type Claim =
   /** A live process downloads this; number of bytes present. */
   | { readonly isMine: false; readonly bytes: number };
 
-interface Part {
+export interface Part {
+  readonly key: string;
   readonly path: string;
   readonly bytes: number;
   readonly isHeld: boolean;
+  readonly changedAtMs: number;
 }
 
 /** Returns a file to continue: an earlier part of the same content without a writer, or an empty one. */
@@ -44,12 +46,13 @@ export async function partBytes(folder: string, key: string): Promise<number> {
 /** Returns the longest part and removes the others, which hold a prefix of it. */
 async function takeOver(free: readonly Part[], mine: string): Promise<boolean> {
   for (const [index, part] of free.entries()) {
+    // Before the rename: a part without a lease may be removed to free space.
+    await renewPart(part.path);
     const isTaken = await rename(part.path, mine).then(
       () => true,
       () => false,
     );
     if (!isTaken) continue;
-    await renewPart(mine);
     await Promise.all(free.slice(index + 1).map(({ path }) => rm(path, { force: true })));
     return true;
   }
@@ -69,19 +72,25 @@ export async function releasePart(path: string): Promise<void> {
 
 /** Returns parts, longest first. Also removes abandoned ones. */
 async function partsOf(folder: string, key: string): Promise<Part[]> {
+  const parts = await listParts(folder);
+  for (const { key: other, path, isHeld, changedAtMs } of parts)
+    if (other !== key && !isHeld && Date.now() - changedAtMs > abandonedMs) await rm(path, { force: true });
+  return parts.filter((part) => part.key === key).sort((a, b) => b.bytes - a.bytes);
+}
+
+export async function listParts(folder: string): Promise<Part[]> {
   const parts: Part[] = [];
   for (const name of await readdir(folder)) {
-    const { key: found, space: where, pid } = form.exec(name)?.groups ?? {};
-    if (found === undefined) continue;
+    const { key, space: where, pid } = form.exec(name)?.groups ?? {};
+    if (key === undefined) continue;
     const path = join(folder, name);
     const seen = await stat(path).catch(() => undefined);
     if (!seen) continue;
     // A process of another container cannot be checked: only its lease counts.
     const isHeld = Date.now() - seen.mtimeMs < partLeaseMs && (where !== space || isAlive(Number(pid)));
-    if (found === key) parts.push({ path, bytes: seen.size, isHeld });
-    else if (!isHeld && Date.now() - seen.ctimeMs > abandonedMs) await rm(path, { force: true });
+    parts.push({ key, path, bytes: seen.size, isHeld, changedAtMs: seen.ctimeMs });
   }
-  return parts.sort((a, b) => b.bytes - a.bytes);
+  return parts;
 }
 
 function isAlive(pid: number): boolean {
