@@ -29,6 +29,9 @@ interface Share<W> {
 /** Idle accounts are kept while they were served more than active ones, up to this many above the number of active accounts. */
 const idleKept = 64;
 
+/** Part of a full queue that each tier keeps, if it has waiters. */
+const keptPart = 1 / 8;
+
 export class FairQueue<W extends Queued> {
   readonly #shares = new Map<string, Share<W>>();
   readonly #sizes: number[] = serviceTiers.map(() => 0);
@@ -91,26 +94,41 @@ export class FairQueue<W extends Queued> {
   }
 
   /**
-   * Returns the waiter to evict for another when the queue is full: the last of the worst tier if that is a worse tier, otherwise
-   * of an account with at least two more waiters. The account with the most such waiters loses one.
+   * Returns the waiter to evict for another when the queue is full. An account with its fair part of the queue evicts only its
+   * own waiters of worse tiers. Others evict the last of the worst tier with more than its minimum part, then of their own tier
+   * from an account with at least two more waiters; a tier below its minimum part evicts from every tier above its own part.
+   * The account with the most such waiters loses one.
    */
   toEvictFor(waiter: W): W | undefined {
-    const worst = this.#sizes.findLastIndex((size) => size > 0);
-    const isWorse = worst > tierOf(waiter);
-    const countOf = ({ waiting }: Share<W>) =>
-      isWorse ? waiting.length - firstOfTier(waiting, worst) : waiting.length;
-    const own = this.#shares.get(waiter.account)?.waiting.length ?? 0;
-    let most = isWorse ? 0 : own + 1;
-    let longest: Share<W> | undefined;
-    for (const share of this.#shares.values()) {
-      const count = countOf(share);
-      if (count <= most) continue;
-      most = count;
-      longest = share;
+    const tier = tierOf(waiter);
+    const own = this.#shares.get(waiter.account)?.waiting ?? [];
+    let accounts = own.length > 0 ? 0 : 1;
+    for (const { waiting } of this.#shares.values()) if (waiting.length > 0) accounts += 1;
+    if (own.length * accounts >= this.#size) {
+      const last = own.at(-1);
+      return last && tierOf(last) > tier ? last : undefined;
     }
-    const last = longest?.waiting.at(-1);
-    // A waiter of a better tier does not give way.
-    return last && tierOf(last) >= tierOf(waiter) ? last : undefined;
+    const kept = Math.floor(this.#size * keptPart);
+    const worse = this.#sizes.findLastIndex((size, at) => at > tier && size > kept);
+    if (worse >= 0) return this.#lastOfMost((one) => tierOf(one) === worse, 0);
+    const isBelowPart = this.sizeOf(tier) < kept;
+    const givesWay = (one: W) =>
+      tierOf(one) === tier || (isBelowPart && tierOf(one) < tier && this.sizeOf(tierOf(one)) > kept);
+    return this.#lastOfMost(givesWay, own.length + 1);
+  }
+
+  /** Last waiter that `givesWay`, of the account with the most of them; undefined unless these are more than `most`. */
+  #lastOfMost(givesWay: (waiter: W) => boolean, most: number): W | undefined {
+    let count = most;
+    let last: W | undefined;
+    for (const { waiting } of this.#shares.values()) {
+      if (waiting.length <= count) continue;
+      const found = waiting.filter(givesWay);
+      if (found.length <= count) continue;
+      count = found.length;
+      last = found.at(-1);
+    }
+    return last;
   }
 
   /** False when it does not wait here. */
@@ -192,10 +210,3 @@ export class FairQueue<W extends Queued> {
 }
 
 const isActive = <W>(share: Share<W>) => share.inFlight > 0 || share.waiting.length > 0;
-
-/** Waiters are in the order of their tiers. */
-function firstOfTier(waiting: readonly Queued[], tier: number): number {
-  let at = waiting.length;
-  while (at > 0 && tierOf(waiting[at - 1] as Queued) >= tier) at -= 1;
-  return at;
-}

@@ -373,6 +373,33 @@ describe("gate", () => {
       expect(gate.used).toBe(16);
     });
 
+    it("keeps the waiters of other accounts when one account sends more than its fair part in a better tier", () => {
+      const gate = gateOf(1, { queueLimit: 40 });
+      gate.enter(probe("other", 1, 10, "priority"));
+      const victims = Array.from({ length: 40 }, (_, n) => probe(`v${n % 10}`));
+      for (const one of victims) gate.enter(one);
+      for (let n = 0; n < 100; n++) gate.enter(probe("greedy", 1, 10, "priority"));
+      expect(victims.filter(({ state }) => state === "busy")).toHaveLength(4);
+      expect(gate.waiting).toBe(40);
+    });
+
+    it("keeps a part of a full queue for each tier", () => {
+      const gate = gateOf(1, { queueLimit: 40 });
+      gate.enter(probe("other", 1, 10, "priority"));
+      const victims = Array.from({ length: 40 }, (_, n) => probe(`v${n}`));
+      for (const one of victims) gate.enter(one);
+      for (let n = 0; n < 100; n++) gate.enter(probe(`p${n}`, 1, 10, "priority"));
+      expect(victims.filter(({ state }) => state !== "busy")).toHaveLength(5);
+    });
+
+    it("admits a worse tier to a queue that one account filled with a better one", () => {
+      const gate = gateOf(1, { queueLimit: 40 });
+      for (let n = 0; n < 41; n++) gate.enter(probe("greedy", 1, 10, "priority"));
+      const others = Array.from({ length: 10 }, (_, n) => probe(`o${n}`));
+      for (const one of others) gate.enter(one);
+      expect(others.filter(({ state }) => state !== "busy")).toHaveLength(5);
+    });
+
     it("evicts the worst tier for a better one when the queue is full, and never a better one", () => {
       const gate = gateOf(1, { queueLimit: 2 });
       gate.enter(probe("running"));
