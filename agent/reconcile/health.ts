@@ -132,8 +132,7 @@ async function askHealth(target: ProbeTarget, signal: AbortSignal): Promise<Heal
   if (facts["status"] === "draining") return { kind: "draining" };
   if (status !== 200) return { kind: "bad", why: `/health answered ${status}` };
   if (target.sleepPath !== undefined && (await isAsleep(target, target.sleepPath, signal))) return { kind: "asleep" };
-  const contextLength = Number(facts["context_length"]);
-  const found = await askModels(target, Number.isSafeInteger(contextLength) ? contextLength : 0, signal);
+  const found = await askModels(target, contextLengthOf(Number(facts["context_length"])), signal);
   return found.kind === "ready" ? { ...found, ...workIn(facts) } : found;
 }
 
@@ -161,9 +160,12 @@ async function askModels(target: ProbeTarget, contextLength: number, signal: Abo
 
 /** Context of one request as llama.cpp's server or vLLM lists it; 0: the server lists none. */
 function slotContextOf(model: Record<string, unknown> | undefined): number {
-  const length = asObject(model?.["meta"])["n_ctx"] ?? model?.["max_model_len"];
-  return Number.isSafeInteger(length) ? (length as number) : 0;
+  return contextLengthOf(asObject(model?.["meta"])["n_ctx"] ?? model?.["max_model_len"]);
 }
+
+/** 0 where it is unknown. Larger values do not fit where the control plane stores them. */
+export const contextLengthOf = (reported: unknown): number =>
+  Number.isSafeInteger(reported) ? Math.min(Math.max(0, reported as number), 2 ** 31 - 1) : 0;
 
 /** text-embeddings-inference serves one model, whatever the name in a request, and describes it once it is loaded. */
 async function askTei(target: ProbeTarget, base: string, signal: AbortSignal): Promise<Health> {
@@ -171,7 +173,7 @@ async function askTei(target: ProbeTarget, base: string, signal: AbortSignal): P
   if (status !== 200) return { kind: "bad", why: `/info answered ${status}` };
   const { model_id: model, max_input_length: length } = asObject(body);
   if (typeof model !== "string") return { kind: "bad", why: "/info names no model_id" };
-  return { kind: "ready", contextLength: Number.isSafeInteger(length) ? (length as number) : 0, formats: [] };
+  return { kind: "ready", contextLength: contextLengthOf(length), formats: [] };
 }
 
 /** It lists models in pages, and serves more names than it lists. */

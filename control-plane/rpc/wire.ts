@@ -26,6 +26,13 @@ const maxKept = 1_000;
 /** Maximum GPUs and slices of one host. */
 const maxGpus = 1_024;
 const maxName = 256;
+/** 1 PiB. Larger figures are wrong, and sums of them would exceed bigint columns. */
+const maxBytes = 2 ** 50;
+/** Largest value of an integer column. */
+const maxInteger = 2 ** 31 - 1;
+
+const bytesOf = (text: string) => Math.min(Number(text), maxBytes);
+const integerOf = (value: number | string) => Math.min(Number(value), maxInteger);
 const maxAdapters = 256;
 
 /** Returns `why` when the message is not a valid Hello of the certificate's `host`. */
@@ -57,15 +64,15 @@ export function readInventory(wire: Inventory__Output): Inventory {
     os: wire.os.slice(0, maxName),
     cpuModel: wire.cpuModel.slice(0, maxName),
     cpuCores: wire.cpuCores,
-    memoryBytes: Number(wire.memoryBytes),
-    diskTotalBytes: Number(wire.diskTotalBytes),
-    diskFreeBytes: Number(wire.diskFreeBytes),
+    memoryBytes: bytesOf(wire.memoryBytes),
+    diskTotalBytes: bytesOf(wire.diskTotalBytes),
+    diskFreeBytes: bytesOf(wire.diskFreeBytes),
     gpus: wire.gpus.slice(0, maxGpus).map((gpu) => ({
       uuid: gpu.uuid.slice(0, 128),
       index: gpu.index,
       type: isGpuType(gpu.type) ? gpu.type : "other",
       name: gpu.name.slice(0, maxName),
-      memoryBytes: Number(gpu.memoryBytes),
+      memoryBytes: bytesOf(gpu.memoryBytes),
       isHealthy: gpu.healthy,
       unhealthyReason: gpu.unhealthyReason.slice(0, 500),
       faultId: gpu.faultId.slice(0, 128),
@@ -86,8 +93,8 @@ export function readInventory(wire: Inventory__Output): Inventory {
     disks: wire.disks.slice(0, 64).map((disk) => ({
       mount: disk.mount.slice(0, 256),
       type: disk.type.slice(0, 32),
-      totalBytes: Number(disk.totalBytes),
-      freeBytes: Number(disk.freeBytes),
+      totalBytes: bytesOf(disk.totalBytes),
+      freeBytes: bytesOf(disk.freeBytes),
     })),
     networks: wire.networks.slice(0, 64).map((one) => ({
       name: one.name.slice(0, 64),
@@ -115,16 +122,16 @@ export function readObservation(wire: InstanceReport__Output): Observation | und
     instanceId: wire.instanceId as InstanceId,
     deployId: wire.deployId.slice(0, 64) as DeploymentId,
     gpuUuids: wire.gpuUuids.slice(0, 64).map((uuid) => uuid.slice(0, 64)),
-    generation: Number(wire.generation),
+    generation: integerOf(wire.generation),
     phase: wire.phase,
     failCode: wire.failCode.slice(0, 64),
     failMessage: wire.failMessage.slice(0, 16_384),
-    bytesDone: BigInt(wire.bytesDone),
-    bytesTotal: BigInt(wire.bytesTotal),
-    restarts: wire.restarts,
-    contextLength: wire.contextLength,
+    bytesDone: BigInt(bytesOf(wire.bytesDone)),
+    bytesTotal: BigInt(bytesOf(wire.bytesTotal)),
+    restarts: integerOf(wire.restarts),
+    contextLength: integerOf(wire.contextLength),
     identity: wire.identity.slice(0, 256),
-    sshPort: wire.sshPort,
+    sshPort: integerOf(wire.sshPort),
     sshAddress: wire.sshAddress.slice(0, 253),
     adapters: wire.adapters.slice(0, maxAdapters).flatMap((one) => readAdapter(one) ?? []),
     formats: readFormatSkills(wire.formats.slice(0, 64)),
@@ -156,8 +163,8 @@ export function readNodeWeights(wire: readonly KeptWeights__Output[]): readonly 
     .map((one) => ({
       id: one.id,
       commit: one.commit.slice(0, 64),
-      bytes: BigInt(one.bytes),
-      bytesTotal: BigInt(one.bytesTotal),
+      bytes: BigInt(bytesOf(one.bytes)),
+      bytesTotal: BigInt(bytesOf(one.bytesTotal)),
       failCode: one.failCode.slice(0, 64),
       failMessage: one.failMessage.slice(0, 4_096),
     }));
@@ -276,10 +283,10 @@ export function readLive(wire: HostReport__Output): HostLive {
     load: load
       ? {
           cpuRatio: load.cpuRatio,
-          memoryUsedBytes: Number(load.memoryUsedBytes),
-          memoryTotalBytes: Number(load.memoryTotalBytes),
-          diskFreeBytes: Number(load.diskFreeBytes),
-          diskTotalBytes: Number(load.diskTotalBytes),
+          memoryUsedBytes: bytesOf(load.memoryUsedBytes),
+          memoryTotalBytes: bytesOf(load.memoryTotalBytes),
+          diskFreeBytes: bytesOf(load.diskFreeBytes),
+          diskTotalBytes: bytesOf(load.diskTotalBytes),
         }
       : undefined,
     gpus: wire.gpus.slice(0, maxLiveGpus).map(readGpu),
@@ -307,7 +314,7 @@ function readGpu(wire: GpuLoad__Output): GpuLive {
     processes: wire.processes.slice(0, maxProcesses).map((one) => ({
       pid: one.pid,
       name: one.name.slice(0, 128),
-      memoryBytes: Number(one.memoryBytes),
+      memoryBytes: bytesOf(one.memoryBytes),
       instanceId: one.instanceId.slice(0, 64),
     })),
   };
@@ -326,11 +333,11 @@ function readInstance(wire: InstanceReport__Output): InstanceLive {
     ttftP95Ms: wire.ttftP95Ms,
     tokensPerSecond: wire.tokensPerSecond,
     restarts: wire.restarts,
-    memoryBytes: Number(wire.memoryBytes),
+    memoryBytes: bytesOf(wire.memoryBytes),
     gpuUuids: wire.gpuUuids.slice(0, maxLiveGpus),
     cpuRatio: wire.cpuRatio,
     kvCacheRatio: wire.kvCacheRatio,
   };
 }
 
-const optional = (text: string | undefined) => (text === undefined ? undefined : Number(text));
+const optional = (text: string | undefined) => (text === undefined ? undefined : bytesOf(text));
