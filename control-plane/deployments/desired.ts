@@ -35,7 +35,7 @@ export interface DesiredInstance extends Resources {
   readonly sharesPrefixCache: boolean;
   /** 0: never. */
   readonly sleepAfterSeconds: number;
-  /** Unix ms of the last caller that waited; 0: none. */
+  /** Unix ms of the last caller that waited and was sent to this instance; 0: none. */
   readonly awaitedAtMs: number;
   readonly owner: Deployment["account"];
   /** Set for a rented container. `firstStart` is never logged. */
@@ -108,7 +108,7 @@ export async function desiredSet(
             externalApi: weights.api ?? "",
             sharesPrefixCache: deployment.sharesPrefixCache ?? false,
             sleepAfterSeconds: deployment.sleepAfterSeconds ?? 0,
-            awaitedAtMs: deployment.awaitedAtMs,
+            awaitedAtMs: instance.awaitedAtMs,
             owner: deployment.account,
             agentInstance,
             adapters: await Promise.all(adapters.map((adapter) => opened(adapter, deps))),

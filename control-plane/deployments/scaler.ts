@@ -19,7 +19,7 @@ export interface Scaler {
 }
 
 export function createScaler(deps: {
-  readonly store: Pick<DeploymentStore, "active" | "change" | "noteUse">;
+  readonly store: Pick<DeploymentStore, "active" | "change" | "noteUse" | "wake">;
   /** Returns every host's last report. */
   readonly live: () => Promise<ReadonlyMap<HostId, AgedLive>>;
   readonly funds: FundsDeps["funds"];
@@ -74,7 +74,15 @@ export function createScaler(deps: {
         const target = targetOf(deployment);
         const windows = loads.windowsOf(deployment);
         const idleForMs = isWatched ? atMs - idleSinceMs : 0;
-        const to = scaleTo({ min, max, target, maxBatchSize, samples, windows, idleForMs, targets, startMs });
+        const question = { min, max, target, maxBatchSize, samples, windows, idleForMs, targets, startMs };
+        const sleeping = here.filter(({ phase }) => phase === "asleep" || phase === "waking").length;
+        const awake = here.filter(({ phase }) => phase === "ready").length;
+        // Those asleep serve no load: wake one before any is added.
+        if (sleeping > 0 && awake > 0 && scaleTo({ ...question, min: 0, target: awake }) > awake) {
+          await store.wake(deployment.id, deployment.account);
+          continue;
+        }
+        const to = scaleTo(question);
         if (to === target || (to < target && !isCalm)) continue;
         if (await move(deployment, target, to)) moved += 1;
       }

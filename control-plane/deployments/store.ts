@@ -180,7 +180,10 @@ export interface Observation {
 export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids" | "generation">;
 
 export interface DesiredRow {
-  readonly instance: Pick<Instance, "id" | "deployId" | "generation" | "gpuUuids" | "gpuShare" | "gpuMemoryBytes">;
+  readonly instance: Pick<Instance, "id" | "deployId" | "generation" | "gpuUuids" | "gpuShare" | "gpuMemoryBytes"> & {
+    /** Unix ms when it was last chosen to wake for a waiting caller; 0: never. */
+    readonly awaitedAtMs: number;
+  };
   /** With the arguments of this instance's specification. */
   readonly deployment: Deployment;
   /** The owner's current settings. */
@@ -360,7 +363,8 @@ export interface DeploymentStore {
   /** Deployments that must run, or still have instances; all, or the given ones. */
   active(ids: readonly DeploymentId[] | undefined): Promise<readonly Active[]>;
   /**
-   * Records a waiting caller as use, and requests one instance if none is desired. One guarded write for concurrent callers.
+   * Records a waiting caller as use, and requests one instance if none is desired, or wakes one that sleeps. One guarded write
+   * for concurrent callers.
    */
   wake(id: DeploymentId, account: AccountId): Promise<void>;
   /** Records use of these deployments in one write. */

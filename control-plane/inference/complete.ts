@@ -80,6 +80,8 @@ export async function complete(
       if (!isLast || !waits(spine, completion, end)) admission.permit.end(tokensOf(admission, end));
     }
     if (!end.error) return end.ranAttempt > 0;
+    // Another instance of this model may sleep.
+    if (end.error instanceof EngineOverloaded) spine.coldStarts?.wake(admission.model);
     // The request itself may crash servers: after two failures do not send it to a third.
     const mayMove = end.elsewhere === "refused" || (end.elsewhere === "broken" && !hasBroken);
     hasBroken ||= end.elsewhere === "broken";

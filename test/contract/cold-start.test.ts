@@ -12,6 +12,7 @@ afterEach(() => edge?.close());
 
 async function edgeThat(wait: (sink: AnswerSink) => Promise<"ready" | "gone">, again?: () => never, agents = 0) {
   const waited: number[] = [];
+  const woken: string[] = [];
   edge = await startEdge({
     agents,
     change: (deps) => ({
@@ -23,14 +24,14 @@ async function edgeThat(wait: (sink: AnswerSink) => Promise<"ready" | "gone">, a
             waited.push(bodyBytes);
             return wait(sink);
           },
-          wake() {},
+          wake: ({ name }) => void woken.push(name),
           close() {},
         },
         ...(again ? { standing: { now: () => 7, again } } : {}),
       },
     }),
   });
-  return { edge, waited };
+  return { edge, waited, woken };
 }
 
 it("of a key that was revoked meanwhile get 401, not an answer", async () => {
@@ -131,4 +132,11 @@ it("streamed under an idempotency key and refused after signs of life alone, may
   };
   expect(await ask()).toEqual([200, expect.stringContaining("cold_start_full")]);
   expect(await ask()).toEqual([200, expect.stringContaining("data: [DONE]")]);
+});
+
+it("wakes an instance that sleeps when those awake are full, and replies 429 at once", async () => {
+  const { edge, waited, woken } = await edgeThat(async () => "ready", undefined, 1);
+  edge.agent.script({ kind: "refuse", refusal: "busy", status: 429, retryAfter: 3 });
+  expect((await edge.post("/v1/chat/completions", body)).status).toBe(429);
+  expect([woken, waited]).toEqual([["org/model"], []]);
 });

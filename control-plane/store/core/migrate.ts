@@ -17,6 +17,7 @@ import * as sleep from "../migrations/0051-sleep.ts";
 import * as scaling from "../migrations/0052-scaling.ts";
 import * as sleepPrice from "../migrations/0053-sleep-price.ts";
 import * as serviceTiers from "../migrations/0054-service-tiers.ts";
+import * as instanceAwaited from "../migrations/0055-instance-awaited.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -37,6 +38,7 @@ const migrations: Record<string, Migration> = {
   "0052-scaling": scaling,
   "0053-sleep-price": sleepPrice,
   "0054-service-tiers": serviceTiers,
+  "0055-instance-awaited": instanceAwaited,
 };
 
 /**

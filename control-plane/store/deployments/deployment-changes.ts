@@ -81,7 +81,7 @@ export async function changeIn(
   }
   if (check) check(await readGpuUse(trx, account, moved.gpu, id));
   if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
-  if (change.standardArgs) await announceSettings(trx, id);
+  if (change.standardArgs || change.sleepAfterSeconds !== undefined) await announceSettings(trx, id);
   // Its data is deleted with it, so the audit log must record who did it.
   if (change.status === "deleted" && moved.kind !== "model") {
     const before = { name: moved.modelName };
@@ -125,7 +125,7 @@ async function isNameOfAdapter(trx: Trx, id: DeploymentId, account: AccountId): 
   return found?.kind === "model" && (await isAdapterName(trx, account, found.modelName));
 }
 
-/** Moves every live instance to the new generation. Locks hosts first, as all writers do. */
+/** Moves every live instance to the new generation. Locks hosts before instances, as all writers do. */
 async function regenerate(trx: Trx, id: DeploymentId, generation: number): Promise<void> {
   const hosts = await bumpHostsOf(trx, id);
   await trx
@@ -137,16 +137,14 @@ async function regenerate(trx: Trx, id: DeploymentId, generation: number): Promi
   await announce(trx, "host", ...hosts);
 }
 
-/** Sends changed settings to the gates of running instances, without restarting engines. */
-export async function announceSettings(trx: Trx, id: DeploymentId): Promise<void> {
+/** Sends changed settings to the hosts of running instances, without restarting engines. */
+async function announceSettings(trx: Trx, id: DeploymentId): Promise<void> {
   await announce(trx, "host", ...(await bumpHostsOf(trx, id)));
 }
 
 /** Sets whether accounts may reuse each other's evaluated prompts. */
 export function sharePrefixCache(db: Db, { id, isShared, act }: PrefixCacheChange): Promise<boolean> {
   return inTransaction(db, async (trx) => {
-    // Locks its hosts before its own row, as every writer does.
-    await announceSettings(trx, id);
     const before = await trx
       .selectFrom("deployment")
       .select(["accountId", "sharePrefixCache"])
@@ -163,6 +161,7 @@ export function sharePrefixCache(db: Db, { id, isShared, act }: PrefixCacheChang
       before: { shared: before.sharePrefixCache },
       after: { shared: isShared },
     });
+    await announceSettings(trx, id);
     return true;
   });
 }

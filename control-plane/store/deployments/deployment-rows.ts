@@ -147,6 +147,7 @@ export const selectInstances = (db: Db) =>
       sql<number>`gpu_memory_bytes::float8`.as("gpuMemoryBytes"),
       sql<boolean>`tombstoned_at is not null`.as("isTombstoned"),
       epochMs("createdAt").as("createdAtMs"),
+      sql<number>`coalesce(floor(extract(epoch from awaited_at) * 1000), 0)::float8`.as("awaitedAtMs"),
     ]);
 
 const imageOf = ({ image, agentImage }: DeploymentRow) => {

@@ -17,6 +17,7 @@ import { readGpuUse } from "../accounts/quota-store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
+import { affectsRow, findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { nodeWeightsOf } from "../fleet/node-weights-store.ts";
@@ -24,7 +25,7 @@ import { endedOnes, writeUnknown } from "../fleet/unknown-instances.ts";
 import { adaptersOf, observeAdapters } from "./adapter-rows.ts";
 import { agentRows } from "./agent-rows.ts";
 import {
-  announceSettings,
+  bumpHost,
   changeDeployment,
   claimDeployments,
   isAdapterName,
@@ -122,28 +123,43 @@ export function createDeploymentStore(db: Db): DeploymentStore {
 const awaitedEverySeconds = 5;
 
 /**
- * Sends hosts the time of a waiting caller, which wakes their sleeping instances: again every five seconds, and at once for an
- * instance that has gone to sleep since. Returns false if none sleeps, or the last time is recent enough.
+ * Sends one sleeping instance the time of a waiting caller, which wakes it. Sends it again at once if the instance has gone to
+ * sleep since, and to the next one after five seconds. Returns false if none sleeps, or the last time is recent enough.
  */
-async function wakesInstances(db: Db, id: DeploymentId): Promise<boolean> {
-  const due = (eb: Db) =>
-    eb
-      .selectFrom("instance as i")
-      .innerJoin("deployment as d", "d.deployId", "i.deployId")
-      .select("i.instanceId")
-      .where("i.deployId", "=", id)
-      .where("i.phase", "in", ["asleep", "waking"])
-      .where("i.tombstonedAt", "is", null)
-      .where(
-        sql<boolean>`coalesce(d.awaited_at < now() - make_interval(secs => ${awaitedEverySeconds}), true)
-          or (i.phase = 'asleep' and d.awaited_at < i.updated_at)`,
+async function wakeSleeper(db: Db, id: DeploymentId): Promise<boolean> {
+  const isDue = sql<boolean>`exists (select from instance i
+    where i.deploy_id = d.deploy_id and i.tombstoned_at is null and i.phase in ('asleep', 'waking')
+      and (coalesce(d.awaited_at < now() - make_interval(secs => ${awaitedEverySeconds}), true)
+        or (i.phase = 'asleep' and d.awaited_at < i.updated_at)))`;
+  // Most calls find nothing to do: they take no lock.
+  if (
+    !(await db.selectFrom("deployment as d").select("deployId").where("deployId", "=", id).where(isDue).$call(findsRow))
+  )
+    return false;
+  return inTransaction(db, async (trx) => {
+    // Locks the deployment, then the host, then the order of announcements, as controllers do.
+    const isFirst = await trx
+      .updateTable("deployment as d")
+      .set({ awaitedAt: now })
+      .where("d.deployId", "=", id)
+      .where(isDue)
+      .$call(affectsRow);
+    if (!isFirst) return false;
+    const sleeper = await trx
+      .selectFrom("instance")
+      .select(["instanceId", "hostId"])
+      .where("deployId", "=", id)
+      .where("tombstonedAt", "is", null)
+      .where("phase", "in", ["asleep", "waking"])
+      .orderBy(
+        sql`coalesce(awaited_at > now() - make_interval(secs => ${awaitedEverySeconds}), false) desc,
+          awaited_at nulls first, instance_id`,
       )
       .executeTakeFirst();
-  if (!(await due(db))) return false;
-  return inTransaction(db, async (trx) => {
-    // Locks its hosts before its own row, as every writer does.
-    await announceSettings(trx, id);
-    await trx.updateTable("deployment").set({ awaitedAt: now }).where("deployId", "=", id).execute();
+    if (!sleeper) return false;
+    await bumpHost(trx, sleeper.hostId);
+    await trx.updateTable("instance").set({ awaitedAt: now }).where("instanceId", "=", sleeper.instanceId).execute();
+    await announce(trx, "host", sleeper.hostId);
     return true;
   });
 }
@@ -159,7 +175,7 @@ async function wakeDeployment(db: Db, id: DeploymentId, account: AccountId): Pro
     .where("minInstances", "<", 1)
     .executeTakeFirst();
   if (isAsleep) await wake(db, id);
-  if (await wakesInstances(db, id)) return;
+  if (await wakeSleeper(db, id)) return;
   await db
     .updateTable("deployment")
     .set({ awaitedAt: now })

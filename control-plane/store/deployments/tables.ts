@@ -135,6 +135,8 @@ export interface DeploymentsTables {
     sshAddress: Generated<string>;
     /** First time it served. */
     readyAt: Time | null;
+    /** When it was last chosen to wake for a waiting caller. */
+    awaitedAt: Time | null;
     /** LoRA adapters that it holds. */
     adapters: Generated<AdapterId[]>;
     /** Formats besides chat that its engine speaks (proto/api-formats.ts). */

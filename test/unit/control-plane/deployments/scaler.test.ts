@@ -17,6 +17,7 @@ function world(over: Partial<Deployment> = {}) {
     nowMs: 0,
     moves: [] as (number | undefined)[],
     notes: 0,
+    wakes: 0,
   };
   const live = (): AgedLive => ({
     ageMs: state.ageMs,
@@ -40,6 +41,9 @@ function world(over: Partial<Deployment> = {}) {
             revision: state.deployment.revision + 1n,
           };
           return true;
+        },
+        wake: async () => {
+          state.wakes += 1;
         },
         noteUse: async (ids) => {
           expect(ids).toEqual([state.deployment.id]);
@@ -77,6 +81,22 @@ describe("the scaler", () => {
     expect(w.moves).toEqual([]);
     w.funds = 200n;
     await w.last(5_000);
+    expect(w.moves).toEqual([3]);
+  });
+
+  it("wakes an instance that sleeps before it adds one", async () => {
+    const w = world({ minInstances: 1, target: 2 });
+    const asleep = placedInstance("i2", { phase: "asleep", hostId: "h1" as HostId });
+    w.instances = [...w.instances, asleep];
+    w.figures = { inFlight: 5, waiting: 0, finished: 0 };
+    await w.last(30_000);
+    expect([w.wakes, w.moves]).toEqual([0, []]);
+    w.figures = { inFlight: 10, waiting: 20, finished: 0 };
+    await w.last(15_000);
+    expect(w.wakes).toBeGreaterThan(0);
+    expect(w.moves).toEqual([]);
+    w.instances = w.instances.map((one) => ({ ...one, phase: "ready" }));
+    await w.last(15_000);
     expect(w.moves).toEqual([3]);
   });
 
