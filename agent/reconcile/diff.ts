@@ -46,7 +46,7 @@ export type Step =
       readonly id: InstanceId;
       readonly seen: Running;
       readonly spec: InstanceSpec__Output;
-      readonly why: "idle" | "room";
+      readonly why: "idle" | "memory";
     }
   | { readonly kind: "wake"; readonly id: InstanceId; readonly seen: Running; readonly spec: InstanceSpec__Output }
   /** Ends the running step: its result is no longer needed. */
@@ -113,8 +113,11 @@ export function newestOf(observed: readonly Observed[]): ReadonlyMap<InstanceId,
   return found;
 }
 
+/** Steps that take long and whose result a removal or a newer generation does not need. */
+const mayCancel = (kind: string) => kind === "fetch" || kind === "sleep" || kind === "wake";
+
 function retire(id: InstanceId, seen: Observed | undefined, facts: Facts): readonly Step[] {
-  if (facts.busy) return facts.busy.kind === "fetch" ? [{ kind: "cancel", id }] : [];
+  if (facts.busy) return mayCancel(facts.busy.kind) ? [{ kind: "cancel", id }] : [];
   if (!seen) return [];
   if (seen.state === "exited") return [{ kind: "remove", id, why: "tombstone" }];
   return [{ kind: "stop", id, seen, why: "tombstone" }];
@@ -145,7 +148,7 @@ function converge(
 ): Step | undefined {
   const generation = Number(spec.generation);
   if (facts.busy)
-    return facts.busy.kind === "fetch" && facts.busy.generation < generation ? { kind: "cancel", id } : undefined;
+    return mayCancel(facts.busy.kind) && facts.busy.generation < generation ? { kind: "cancel", id } : undefined;
   // Started by a newer desired state than the one we have: leave it unchanged.
   if (seen && seen.generation > generation) return undefined;
   const isCurrent = seen?.generation === generation;

@@ -58,7 +58,7 @@ export interface Facts {
   readonly lastCrash: Failure | undefined;
   readonly waitingFor: string | undefined;
   /** Since when a start or a wake waits until others sleep; undefined: it does not. */
-  readonly lacksRoomSinceMs: number | undefined;
+  readonly lacksMemorySinceMs: number | undefined;
   /** Unix ms of control-plane time of the last sleep: an earlier request does not wake it. */
   readonly sleptAtMs: number;
   /** Stopped to save memory, by an agent whose engine cannot sleep in place: started again on demand. */
@@ -86,7 +86,7 @@ export function freshFacts(generation: number, nowMs: number): Facts {
     failure: undefined,
     lastCrash: undefined,
     waitingFor: undefined,
-    lacksRoomSinceMs: undefined,
+    lacksMemorySinceMs: undefined,
     sleptAtMs: 0,
     isStoppedAsleep: false,
     life: undefined,

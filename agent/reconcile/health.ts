@@ -72,6 +72,7 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
         isReady: true,
         isAsleep: false,
         readySinceMs: life.isReady ? life.readySinceMs : nowMs,
+        wakes: wakesOf(life),
         contextLength: health.contextLength,
         formats: health.formats,
         failures: 0,
@@ -83,7 +84,8 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
       const isProgress = health.progress !== life.progress;
       const progressAtMs = isProgress ? nowMs : life.progressAtMs;
       const next = { progress: health.progress, progressAtMs, nextProbeMs: nowMs + whileStartingMs };
-      return { ...life, ...next, isReady: false, isAsleep: false, failures: 0, trouble: "still loading" };
+      const wakes = wakesOf(life);
+      return { ...life, ...next, wakes, isReady: false, isAsleep: false, failures: 0, trouble: "still loading" };
     }
     case "asleep": {
       const next = { progressAtMs: nowMs, nextProbeMs: nowMs + whileReadyMs };
@@ -106,6 +108,19 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
     }
   }
 }
+
+/** Also counts a wake whose reply was lost. */
+const wakesOf = ({ wakes, isAsleep }: Life) => wakes + (isAsleep ? 1 : 0);
+
+/** After a sleep that failed: probed at once, and restarted if it does not reply. */
+export const unknownAfterSleep = (life: Life, nowMs: number): Life => ({
+  ...life,
+  isReady: false,
+  failures: 1,
+  progressAtMs: nowMs,
+  nextProbeMs: nowMs,
+  trouble: "it did not confirm its sleep",
+});
 
 /** Undefined while it is healthy or may still become so. A foreign server is never restarted for its health. */
 export function troubleOf(

@@ -154,9 +154,9 @@ export class Reconciler {
       nowMs,
     };
     const { lacking } = restOf(view);
-    for (const [id, { lacksRoomSinceMs }] of this.#book.all)
-      if (lacking.has(id) !== (lacksRoomSinceMs !== undefined))
-        this.#book.change(id, (facts) => ({ ...facts, lacksRoomSinceMs: lacking.has(id) ? nowMs : undefined }));
+    for (const [id, { lacksMemorySinceMs }] of this.#book.all)
+      if (lacking.has(id) !== (lacksMemorySinceMs !== undefined))
+        this.#book.change(id, (facts) => ({ ...facts, lacksMemorySinceMs: lacking.has(id) ? nowMs : undefined }));
     return { view, forgotten };
   }
 
@@ -192,7 +192,7 @@ export class Reconciler {
     ]);
     const later = due.filter((atMs) => atMs > view.nowMs).map((atMs) => atMs - view.nowMs);
     // No event reports that a request ended.
-    const isLacking = [...view.facts.values()].some(({ lacksRoomSinceMs }) => lacksRoomSinceMs !== undefined);
+    const isLacking = [...view.facts.values()].some(({ lacksMemorySinceMs }) => lacksMemorySinceMs !== undefined);
     return Math.min(isLacking ? lackingMs : resyncMs, ...later);
   }
 

@@ -103,7 +103,7 @@ export function servingOf(view: View): readonly Serving[] {
 function phaseOf(spec: InstanceSpec__Output | undefined, seen: Observed | undefined, facts: Facts): InstancePhase {
   const isAlive = seen !== undefined && seen.state !== "exited";
   // An older generation that still serves represents the instance until its successor starts.
-  const isLacking = facts.lacksRoomSinceMs !== undefined;
+  const isLacking = facts.lacksMemorySinceMs !== undefined;
   const isOlder = isAlive && spec !== undefined && seen.generation < Number(spec.generation);
   if (facts.failure && !isOlder) return "failed";
   if (isAlive) {
@@ -178,7 +178,7 @@ function waitOf(phase: InstancePhase, facts: Facts, isExternal: boolean): string
     return `the external server does not answer as it should (${facts.life.trouble})`;
   // It replies but generates no tokens: that is not part of a start.
   if (phase === "loading" && facts.life?.isFrozen) return facts.life.trouble;
-  if (facts.lacksRoomSinceMs !== undefined)
+  if (facts.lacksMemorySinceMs !== undefined)
     return "it waits until other models on its GPU sleep; busy ones are not interrupted";
   return phase === "creating" ? (facts.waitingFor ?? "") : "";
 }

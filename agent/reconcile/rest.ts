@@ -8,8 +8,8 @@ import type { Observed } from "./driver.ts";
 import type { Facts, View } from "./facts.ts";
 
 export interface Rest {
-  /** `idle`: it was not used for long. `room`: another one needs its memory. */
-  readonly sleep: ReadonlyMap<InstanceId, "idle" | "room">;
+  /** `idle`: it was not used for long. `memory`: another one needs its memory. */
+  readonly sleep: ReadonlyMap<InstanceId, "idle" | "memory">;
   readonly wake: ReadonlySet<InstanceId>;
   /** Starts and wakes that wait for memory. */
   readonly lacking: ReadonlySet<InstanceId>;
@@ -38,20 +38,25 @@ export function planRest(
   tombstones: ReadonlySet<InstanceId>,
   starting: readonly InstanceSpec__Output[],
 ): Rest {
-  const sleep = new Map<InstanceId, "idle" | "room">();
+  const sleep = new Map<InstanceId, "idle" | "memory">();
   const wake = new Set<InstanceId>();
   const lacking = new Set<InstanceId>();
-  const room = new Room(view, specs, tombstones);
+  const capacity = new Capacity(view, specs, tombstones);
   const queue = [...starting, ...wakers(view, specs, tombstones)].sort(byWait(view));
   for (const spec of queue) {
     const id = spec.instanceId as InstanceId;
-    if (room.fits(spec)) {
-      room.take(spec);
+    if (capacity.fits(spec)) {
+      capacity.take(spec);
       if (!starting.includes(spec)) wake.add(id);
       continue;
     }
+    // Only others that sleep or leave make memory free; gpu-claims.ts decides about the rest.
+    if (starting.includes(spec) && !capacity.mayBecomeFree(spec)) {
+      capacity.take(spec);
+      continue;
+    }
     lacking.add(id);
-    for (const victim of room.victimsFor(spec)) sleep.set(victim, "room");
+    for (const victim of capacity.victimsFor(spec)) sleep.set(victim, "memory");
   }
   for (const [id, spec] of specs)
     if (!sleep.has(id) && !tombstones.has(id) && isIdleLong(view, id, spec)) sleep.set(id, "idle");
@@ -74,11 +79,11 @@ function wakers(
 
 const byWait = (view: Seen) => (a: InstanceSpec__Output, b: InstanceSpec__Output) => {
   const sinceOf = ({ instanceId }: InstanceSpec__Output) =>
-    view.facts.get(instanceId as InstanceId)?.lacksRoomSinceMs ?? view.nowMs;
+    view.facts.get(instanceId as InstanceId)?.lacksMemorySinceMs ?? view.nowMs;
   return sinceOf(a) - sinceOf(b) || (a.instanceId < b.instanceId ? -1 : 1);
 };
 
-class Room {
+class Capacity {
   readonly #view: Seen;
   readonly #specs: ReadonlyMap<InstanceId, InstanceSpec__Output>;
   /** Shares in use now, by GPU. */
@@ -87,6 +92,8 @@ class Room {
   readonly #lasting = new Map<string, number>();
   /** GPUs for which an earlier one waits. */
   readonly #blocked = new Set<string>();
+  /** GPUs of instances that never sleep and stay. */
+  readonly #permanent = new Set<string>();
   readonly #chosen = new Set<InstanceId>();
   /** Shares of all GPUs that an account's instances have awake. */
   readonly #byOwner = new Map<string, number>();
@@ -101,6 +108,7 @@ class Room {
       for (const gpu of spec?.gpuUuids ?? seen?.claimedGpus ?? []) {
         add(this.#held, gpu, shareOf(spec));
         if (!isLeaving) add(this.#lasting, gpu, shareOf(spec));
+        if (!isLeaving && !maySleep(spec)) this.#permanent.add(gpu);
       }
       if (spec) add(this.#byOwner, spec.owner, shareOf(spec) * spec.gpuUuids.length);
     }
@@ -115,6 +123,11 @@ class Room {
       add(this.#held, gpu, shareOf(spec));
       add(this.#lasting, gpu, shareOf(spec));
     }
+  }
+
+  /** False if an instance that never sleeps holds a GPU of this one, and stays. */
+  mayBecomeFree(spec: InstanceSpec__Output): boolean {
+    return spec.gpuUuids.every((gpu) => !this.#permanent.has(gpu));
   }
 
   /** Returns the idle ones that must sleep; none if that is not enough or not needed. Later ones get nothing of these GPUs. */

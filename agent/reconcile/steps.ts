@@ -14,7 +14,7 @@ import { untilDrained } from "./drain.ts";
 import { failureOf, isEngineUnavailable, lostGpu, reasonOfExit, withLostGpu } from "./failure.ts";
 import { createFetch } from "./fetch.ts";
 import { untilFree } from "./gpu-memory.ts";
-import { afterProbe } from "./health.ts";
+import { afterProbe, unknownAfterSleep } from "./health.ts";
 import { readModelFacts } from "./model-facts.ts";
 import type { GpuFault } from "./ports.ts";
 import { newPulse } from "./progress.ts";
@@ -166,6 +166,9 @@ export class Executors implements StepExecutors {
     const nowMs = this.#deps.clock();
     const before = this.#book.get(step.id);
     if (before.life?.identity !== seen.identity) return;
+    // It fell asleep or woke since it was asked; it is probed again.
+    const isResting = before.busy?.kind === "sleep" || before.busy?.kind === "wake";
+    if (isResting || before.life.isReady !== life?.isReady || before.life.isAsleep !== life.isAsleep) return;
     const next = { ...afterProbe(before.life, health, nowMs), pulse };
     this.#book.change(step.id, (facts) => ({
       ...facts,
@@ -239,14 +242,17 @@ export class Executors implements StepExecutors {
     // A request that arrived since the decision is served first.
     if (!this.#dataPath.rest(id)) return;
     const paths = sleepPathsOf(spec);
-    let isAsleep = false;
     try {
       if (paths) await callEngine(seen, paths.sleep, bounded(signal, sleepLimitMs));
       else await this.#end(id, seen.identity, false, signal);
-      isAsleep = true;
-    } finally {
-      // Also after a failure that leaves its state unknown: the next probe reads it.
-      if (!isAsleep) this.#dataPath.resume(id);
+    } catch (error) {
+      // It may sleep: its data path refuses requests until a probe finds it ready.
+      const nowMs = this.#deps.clock();
+      this.#book.change(id, (facts) => ({
+        ...facts,
+        life: facts.life && unknownAfterSleep(facts.life, nowMs),
+      }));
+      throw error;
     }
     const nowMs = this.#deps.clock();
     const sleptAtMs = this.#deps.controlTimeMs();
@@ -268,9 +274,9 @@ export class Executors implements StepExecutors {
     this.#deps.log.info({ instance: id, wakeMs: Math.round(nowMs - beganMs) }, "instance awake");
     this.#book.change(id, (facts) => {
       if (facts.life?.identity !== seen.identity) return facts;
-      const { contextLength, formats, wakes } = facts.life;
+      const { contextLength, formats } = facts.life;
       const life = afterProbe(facts.life, { kind: "ready", contextLength, formats }, nowMs);
-      return { ...facts, life: { ...life, wakes: wakes + 1, pulse: newPulse(nowMs) } };
+      return { ...facts, life: { ...life, pulse: newPulse(nowMs) } };
     });
     this.#dataPath.resume(id);
   }

@@ -25,6 +25,8 @@ export interface ReconciledHost {
   report(id: string): OneReport | undefined;
   /** What the data path says of an instance from now on. */
   stats(id: string, stats: Partial<DataPathStats>): void;
+  /** Its data path refuses requests because it sleeps. */
+  isResting(id: string): boolean;
   pid(id: string): number;
   readonly whileEnded: Reconciler["whileEnded"];
   /** Stops the loop as the agent does at its shutdown. Instances continue to run. */
@@ -38,6 +40,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
   const entry = join(import.meta.dirname, "tiny-runtime.ts");
   const driver = new ProcessDriver({ folder: join(folder, "instances"), entry, log });
   const stats = new Map<string, Partial<DataPathStats>>();
+  const resting = new Set<string>();
   const none = () => {};
   const ending = new AbortController();
   const reconciler = new Reconciler({
@@ -48,8 +51,8 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
       setTargets: none,
       stats: (id) => ({ inFlight: 0, waiting: 0, tokensPerSecond: 0, ...stats.get(id) }),
       markDraining: none,
-      rest: () => true,
-      resume: none,
+      rest: (id) => Boolean(resting.add(id)),
+      resume: (id) => void resting.delete(id),
       serverEnded: () => 0,
       forget: none,
       drained: async () => true,
@@ -100,6 +103,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
     remove: (...ids) => setDesired([], ids),
     report: (id) => reconciler.report()?.instances.find((one) => one.instanceId === id),
     stats: (id, given) => void stats.set(id, given),
+    isResting: (id) => resting.has(id),
     pid: (id) => Number(JSON.parse(readFileSync(join(folder, "instances", id, "process.json"), "utf8")).pid),
     whileEnded: (deployId, work, signal) => reconciler.whileEnded(deployId, work, signal),
     async close() {

@@ -16,6 +16,10 @@ interface Script {
   readonly loadMs?: number;
   /** Time of a wake. Its paths of sleep are those that vLLM documents. */
   readonly wakeMs?: number;
+  /** It sleeps, but its reply to that is an error. */
+  readonly losesSleep?: boolean;
+  /** It does not sleep, with an error. */
+  readonly refusesSleep?: boolean;
   readonly ignoreTerm?: boolean;
   /** A child of its own that ignores every signal it can and says its pid as `/child`. */
   readonly hasChild?: boolean;
@@ -90,8 +94,8 @@ const server = createServer((req, res) => {
   }
   if (req.url === "/is_sleeping") return send(200, { is_sleeping: isAsleep });
   if (req.method === "POST" && req.url?.startsWith("/sleep")) {
-    isAsleep = true;
-    return send(200, {});
+    isAsleep = !script.refusesSleep;
+    return send(script.losesSleep || script.refusesSleep ? 500 : 200, {});
   }
   if (req.method === "POST" && req.url === "/wake_up")
     return setTimeout(() => {

@@ -73,3 +73,36 @@ it("starts an instance again whose process is killed while it wakes", async () =
   await phase(spec.instanceId, "ready");
   expect(host.pid(spec.instanceId)).not.toBe(pid);
 });
+
+it("refuses requests after a sleep whose reply was lost, until a request has woken it", async () => {
+  host = startReconciledHost({});
+  const spec = sleeper({ losesSleep: true }, { sleepAfterSeconds: 1 });
+  host.want(spec);
+  await phase(spec.instanceId, "asleep");
+  expect(host.isResting(spec.instanceId)).toBe(true);
+  host.stats(spec.instanceId, { inFlight: 1 });
+  host.want(awaited(spec));
+  await phase(spec.instanceId, "ready");
+  expect(host.isResting(spec.instanceId)).toBe(false);
+});
+
+it("serves again after a sleep that its engine refused", async () => {
+  host = startReconciledHost({});
+  const spec = sleeper({ refusesSleep: true }, { sleepAfterSeconds: 1 });
+  host.want(spec);
+  await vi.waitFor(() => expect(host.isResting(spec.instanceId)).toBe(true), patient);
+  host.stats(spec.instanceId, { inFlight: 1 });
+  await vi.waitFor(() => expect(host.isResting(spec.instanceId)).toBe(false), patient);
+  expect(host.report(spec.instanceId)?.phase).toBe("ready");
+});
+
+it("is removed while it wakes", async () => {
+  host = startReconciledHost({});
+  const spec = sleeper({ wakeMs: 600_000 }, { sleepAfterSeconds: 1 });
+  host.want(spec);
+  await phase(spec.instanceId, "asleep");
+  host.want(awaited(spec));
+  await phase(spec.instanceId, "waking");
+  host.remove(spec.instanceId);
+  await vi.waitFor(() => expect(host.report(spec.instanceId)).toBeUndefined(), patient);
+});

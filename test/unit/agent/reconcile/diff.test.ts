@@ -62,6 +62,16 @@ describe("a desired instance that does not exist", () => {
     ).toEqual(["cancel"]));
 });
 
+describe("an instance that falls asleep or wakes", () => {
+  const observed = [sighting("running")];
+  it.each(["sleep", "wake"])("ends its %s when it is removed or a newer generation replaces it", (kind) => {
+    const facts = { busy: { kind, generation: 1 } };
+    expect(kinds({ tombstones: [id], observed, facts })).toEqual(["cancel"]);
+    expect(kinds({ specs: [instanceSpec({ generation: "2" })], observed, facts })).toEqual(["cancel"]);
+    expect(kinds({ specs: [instanceSpec()], observed, facts })).toEqual([]);
+  });
+});
+
 describe("a desired instance of a fenced agent", () => {
   const specs = [instanceSpec()];
   it("is neither fetched nor started, and work on it ends", () => {

@@ -41,7 +41,7 @@ function rest(...ones: readonly One[]) {
     });
     specs.set(id, spec);
     const own = { ...freshFacts(1, 0), sleptAtMs: one.sleptMs === undefined ? 0 : nowMs - one.sleptMs };
-    const lacking = one.lacksMs === undefined ? {} : { lacksRoomSinceMs: nowMs - one.lacksMs };
+    const lacking = one.lacksMs === undefined ? {} : { lacksMemorySinceMs: nowMs - one.lacksMs };
     if (one.state === "new") {
       starting.push(spec);
       facts.set(id, { ...own, ...lacking });
@@ -102,6 +102,12 @@ describe("rest of instances", () => {
       { id: "c1", state: "asleep", owner: "c", awaitedMs: 10, spec: third },
     );
     expect(found.sleep).toEqual(["a1"]);
+  });
+
+  it("does not wait for an instance that never sleeps", () => {
+    const never = { id: "a", state: "awake", spec: { sleepAfterSeconds: 0 } } as const;
+    expect(rest(never, { id: "b", state: "new" }).lacking).toEqual([]);
+    expect(rest({ id: "a", state: "awake", inFlight: 1 }, { id: "b", state: "new" }).lacking).toEqual(["b"]);
   });
 
   it("waits while those awake are busy or have woken only now", () => {
