@@ -24,6 +24,8 @@ export interface KnownMinute {
   readonly tariff: GpuTariff;
   readonly isCovered: boolean;
   readonly leaseId: LeaseId | undefined;
+  /** Settled ms of the other kind (awake or asleep) in this minute. */
+  readonly otherMs: number;
   /** Unix ms at which its instance was created; the earliest possible time when that is no longer known. */
   readonly createdMs: number;
   /** Unix ms at which its host reported the end of the instance; undefined: it may still run. */

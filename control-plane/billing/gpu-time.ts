@@ -30,7 +30,7 @@ const unknownInstance: Doubt = {
 };
 const outsideLife: Doubt = {
   problem: "outside_life",
-  why: "the minute lies in the future, or before or after the life of the instance",
+  why: "the minute lies in the future, before or after the life of the instance, or is already settled in full",
 };
 
 export interface GpuTime {
@@ -74,11 +74,18 @@ export function createGpuTime(deps: {
     >();
     const strange: GpuMinute[] = [];
     const impossible: GpuMinute[] = [];
-    for (const [index, minute] of minutes.entries()) {
+    const spent = new Map<string, number>();
+    for (const [index, claimed] of minutes.entries()) {
       const of = known[index];
-      if (!of) strange.push(minute);
-      else if (!isWithinLife(minute, of, nowMs)) impossible.push(minute);
-      else records.set(minute.id, { minute, record: asRecord(minute, of), gpu: of.gpu, isCovered: of.isCovered });
+      const { instance, startMs, isAsleep } = claimed;
+      const [key, other] = [isAsleep, !isAsleep].map((kind) => `${instance}/${startMs}/${kind}`) as [string, string];
+      // A minute has 60 seconds, awake and asleep together.
+      const readyMs = Math.min(claimed.readyMs, minuteMs - Math.max(of?.otherMs ?? 0, spent.get(other) ?? 0));
+      const minute = { ...claimed, readyMs };
+      if (!of) strange.push(claimed);
+      else if (!isWithinLife(minute, of, nowMs) || readyMs < 1) impossible.push(claimed);
+      else if (spent.set(key, Math.max(spent.get(key) ?? 0, readyMs)))
+        records.set(minute.id, { minute, record: asRecord(minute, of), gpu: of.gpu, isCovered: of.isCovered });
     }
     await quarantine(strange, host, unknownInstance);
     await quarantine(impossible, host, outsideLife);

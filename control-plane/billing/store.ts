@@ -7,6 +7,7 @@ export type { Discount, DiscountStore } from "./discounts.ts";
 export type { EndUserStore } from "./end-users.ts";
 export type { BudgetFunds, CreditGrant, CreditOutcome, FundsStore } from "./funds.ts";
 export type { FoundHold, HoldVerdict, Span } from "./gpu-hold.ts";
+export type { GpuMinute } from "./gpu-minute.ts";
 export type { GpuPrice, GpuTariff } from "./gpu-price.ts";
 export type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 export type { GrantSizes } from "./grant-size.ts";

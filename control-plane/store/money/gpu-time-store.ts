@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { minuteMs, minuteOf } from "../../../proto/gpu-minute.ts";
+import { asleepMinuteId, gpuMinuteId, minuteMs, minuteOf } from "../../../proto/gpu-minute.ts";
 import {
   type AccountId,
   accountBudget,
@@ -12,6 +12,7 @@ import type {
   BudgetRow,
   Discount,
   FoundHold,
+  GpuMinute,
   GpuPrice,
   GpuTariff,
   GpuTimeStore,
@@ -28,6 +29,10 @@ import { discountColumns } from "./price-store.ts";
 /** Holder of these leases in the lease table: no replica, so none renews them and none's death ends them. */
 const holder = "gpu-time";
 
+/** Record of the other kind (awake or asleep) of the same minute. */
+const otherIdOf = ({ instance, startMs, isAsleep }: GpuMinute) =>
+  (isAsleep ? gpuMinuteId : asleepMinuteId)(instance, startMs);
+
 export function createGpuTimeStore(db: Db): GpuTimeStore {
   const makeBudgets = createBudgetMaker(db);
   return asked<GpuTimeStore>({
@@ -43,18 +48,23 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
         surface: string;
         covered: boolean | null;
         leaseId: LeaseId | null;
+        otherMs: number;
         createdAt: Date;
         endedAt: Date | null;
       }>`
         select d.account_id, d.model_name, d.gpu, case when d.price_subject is null
           then d.num_gpus * coalesce(h.gpu_share, i.gpu_share, 1) else 1 end as gpus, p.price_version, p.hour_rate, p.effective_from,
           case when d.price_subject is null then 'gpu' else 'container' end as surface, h.covered @> m.start_at as covered, h.lease_id,
+          coalesce((select greatest(0, ceil((u.gpu_ms - 0.5) / case when d.price_subject is null
+              then d.num_gpus * coalesce(h.gpu_share, i.gpu_share, 1) else 1 end)) from usage u
+            where u.request_id = m.other_id and u.attempt = 1 and u.admitted_at = m.start_at), 0)::float8 as other_ms,
           -- Without its row an instance is at most an hour older than its hold: it may have become ready during an outage.
           coalesce(i.created_at, lower(h.covered) - interval '1 hour', h.ended_at - interval '1 hour', now()) as created_at,
           case when i.instance_id is null then coalesce(e.ended_at, h.ended_at) end as ended_at
         from unnest(${minutes.map((m) => m.deployId)}::text[], ${minutes.map((m) => m.instance)}::text[],
-          ${minutes.map((m) => new Date(m.startMs))}::timestamptz[], ${minutes.map((m) => m.isAsleep)}::boolean[]) with ordinality
-          as m (deploy_id, instance_id, start_at, is_asleep, place)
+          ${minutes.map((m) => new Date(m.startMs))}::timestamptz[], ${minutes.map((m) => m.isAsleep)}::boolean[],
+          ${minutes.map(otherIdOf)}::text[]) with ordinality
+          as m (deploy_id, instance_id, start_at, is_asleep, other_id, place)
         left join gpu_hold h on h.instance_id = m.instance_id
         left join instance i on i.instance_id = m.instance_id
         left join ended_instance e on e.instance_id = m.instance_id
@@ -84,6 +94,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
           },
           isCovered: row.covered ?? false,
           leaseId: row.leaseId ?? undefined,
+          otherMs: row.otherMs,
           createdMs: row.createdAt.getTime(),
           endedMs: row.endedAt?.getTime(),
         };

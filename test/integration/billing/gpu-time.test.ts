@@ -99,6 +99,20 @@ describe("time asleep", () => {
     return { ...one, id: asleepMinuteId(of.instance, noon) as GpuMinute["id"], readyMs: ms, isAsleep: true };
   };
 
+  it.each(["together", "apart"])("is at most 60 seconds of a minute with the time awake, settled %s", async (how) => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const { holds, time } = controlPlane();
+    await holds.renew([of]);
+    const [awake] = minutesOf(of, noon, 1) as [GpuMinute];
+    const both = [{ ...awake, readyMs: 45_000 }, asleep(of, 60_000)];
+    const parts = how === "together" ? [both] : both.map((one) => [one]);
+    for (const part of [...parts, ...parts]) expect(await time.settle(part)).toBe(true);
+    const rows = await world.db.selectFrom("usage").select("gpuMs").where("instanceId", "=", of.instance).execute();
+    const times = rows.map(({ gpuMs }) => Number(gpuMs));
+    expect(times.toSorted((a, b) => a - b)).toEqual([15_000, 45_000]);
+  });
+
   it("costs its own price beside the time awake of the same minute, once, on a row of its own", async () => {
     const of = await instanceOf();
     const awakePrice = await setPrice(of.gpu, sixAnHour, noon - minute);
