@@ -17,6 +17,7 @@ interface CreateFlags {
   readonly hfTokenFile?: string;
   readonly min?: number;
   readonly max?: number;
+  readonly sleepAfter?: number;
   readonly engine?: string;
   readonly arg?: string[];
   /** `create` only. */
@@ -36,6 +37,7 @@ interface UpdateFlags {
   readonly schedule?: readonly Schedule[];
   readonly withoutSchedules?: boolean;
   readonly inactiveShutdown?: number;
+  readonly sleepAfter?: number;
   readonly concurrency?: number;
   readonly arg?: readonly string[];
   readonly wait: boolean;
@@ -117,6 +119,11 @@ function addCreate(command: Command): Command {
     )
     .option("--min <n>", "minimum number of instances", atLeast(0))
     .option("--max <n>", "maximum number of instances", atLeast(1))
+    .option(
+      "--sleep-after <time>",
+      "unload the model after this time without requests, until the next one; 0: never",
+      seconds,
+    )
     .option("--engine <engine>", "engine (default: by the weights and the GPU)")
     .option("--arg <argument>", "engine argument (repeatable)", collect)
     .option("--wait", "wait and print each status change", waits)
@@ -134,7 +141,7 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
   const placement = {
     num_gpus: flags.numGpus,
     max_batch_size: flags.maxBatchSize,
-    settings: { min_instances: flags.min, max_instances: flags.max },
+    settings: { min_instances: flags.min, max_instances: flags.max, sleep_after_seconds: flags.sleepAfter },
   };
   if (flags.task !== undefined && (flags.arg ?? flags.engine) !== undefined)
     throw new CliError("--task cannot be combined with --engine or --arg.", exitCode.wrongUsage);
@@ -188,6 +195,11 @@ function addUpdate(deploy: Command): void {
       "scale to zero after this time without requests; requires --min 0; 0: default",
       seconds,
     )
+    .option(
+      "--sleep-after <time>",
+      "unload the model after this time without requests; only if set at creation",
+      seconds,
+    )
     .option("--target-ttft <ms>", "add instances while the first token takes longer (p95); 0 removes it", atLeast(0))
     .option("--target-queue <ms>", "add instances while requests queue longer (p95); 0 removes it", atLeast(0))
     .option(
@@ -217,6 +229,7 @@ async function update(terminal: Terminal, id: string, flags: UpdateFlags): Promi
     min_instances: flags.min,
     max_instances: flags.max,
     inactive_shutdown: flags.inactiveShutdown === 0 ? null : flags.inactiveShutdown,
+    sleep_after_seconds: flags.sleepAfter,
     target_ttft_ms: flags.targetTtft === 0 ? null : flags.targetTtft,
     target_queue_ms: flags.targetQueue === 0 ? null : flags.targetQueue,
     schedules: flags.withoutSchedules ? null : flags.schedule,
@@ -225,7 +238,7 @@ async function update(terminal: Terminal, id: string, flags: UpdateFlags): Promi
   const { concurrency } = flags;
   if (!isScaled && flags.arg === undefined && concurrency === undefined)
     throw new CliError(
-      "Nothing to change. Give --min, --max, --inactive-shutdown, --target-ttft, --target-queue, --schedule, --concurrency or --arg.",
+      "Nothing to change. Give --min, --max, --inactive-shutdown, --sleep-after, --target-ttft, --target-queue, --schedule, --concurrency or --arg.",
       exitCode.wrongUsage,
     );
   // PUT replaces the whole object, so send the other arguments unchanged.

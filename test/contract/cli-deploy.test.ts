@@ -141,3 +141,10 @@ it("shows the log of a single instance", async () => {
   expect(out, err).toBe("2023-04-24T13:45:34.123Z loading\n");
   expect((await stoker("log", id, "--instance", "instance-2")).out).toBe("");
 }, 60_000);
+
+it("creates a deployment that sleeps, and changes its time", async () => {
+  await stoker("deploy", "create", "org/model", "--sleep-after", "10m", "--no-wait");
+  expect(wanted?.sleepAfterSeconds).toBe(600);
+  await stoker("deploy", "update", id, "--sleep-after", "20m", "--no-wait");
+  expect(changed?.sleepAfterSeconds).toBe(1_200);
+});

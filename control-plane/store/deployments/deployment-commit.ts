@@ -31,8 +31,8 @@ async function write(trx: Trx, decisions: readonly Decision[]): Promise<Readonly
   const hosts = await lockHosts(trx, [...held.flatMap(placedHosts), ...changed.values()]);
   const known = await claimsOn(trx, held.flatMap(placedHosts));
   const fitting = withoutConflict(held, { changed, hosts, claims: known });
-  const reserved = await withReserves(trx, fitting);
-  const written = await withSharing(trx, reserved, known);
+  const reserved = await moveReserves(trx, fitting);
+  const written = await startSharing(trx, reserved, known);
   if (written.length === 0) return new Set();
 
   await changeDeployments(trx, written);
@@ -174,7 +174,7 @@ const shareOf = (gpu: NewGpu, gpuMemoryBytes: number) =>
   gpu.claimBytes !== undefined ? BigInt(gpu.claimBytes) : gpuMemoryBytes > 0 ? BigInt(gpuMemoryBytes) : sizeOf(gpu);
 
 /** Leaves out those that counted free GPUs of a type before another controller claimed some. */
-async function withReserves(trx: Trx, decisions: readonly Decision[]): Promise<readonly Decision[]> {
+async function moveReserves(trx: Trx, decisions: readonly Decision[]): Promise<readonly Decision[]> {
   const reserves = new Map<string, Pick<GpuReserve, "gpu" | "revision">>();
   for (const { verdict } of decisions) if (verdict.reserve) reserves.set(verdict.reserve.gpu, verdict.reserve);
   const lost = new Set<string>();
@@ -183,7 +183,7 @@ async function withReserves(trx: Trx, decisions: readonly Decision[]): Promise<r
 }
 
 /** Leaves out those that share a GPU nobody uses yet, although their account started to share another one. */
-async function withSharing(trx: Trx, decisions: readonly Decision[], claims: Claims): Promise<readonly Decision[]> {
+async function startSharing(trx: Trx, decisions: readonly Decision[], claims: Claims): Promise<readonly Decision[]> {
   const keyOf = ({ verdict }: Decision): string | undefined => {
     const isFirst = ({ hostId, gpus, gpuMemoryBytes }: NewInstance) =>
       gpuMemoryBytes > 0 && gpus.some(({ uuid }) => !claims.has(gpuKey(hostId, uuid)));
