@@ -10,6 +10,7 @@ import {
   type Pace,
   type ReadAhead,
   type SourceName,
+  sharedSha256,
   type Verified,
 } from "./download.ts";
 import { createFreeSpace } from "./free-space.ts";
@@ -68,11 +69,13 @@ export function createCache(options: CacheOptions): Cache {
   const freeSpace = createFreeSpace({ cacheDir, blobs, kept, folders, holders, quotaBytes, freeBytes, log });
 
   /** Returns the sha256 of content; one known only by git's hash or its version at a source is found if it was here before. */
-  const digestOf = async ({ sha256, gitSha1, version }: Content): Promise<string | undefined> => {
+  const digestOf = async (content: Content): Promise<string | undefined> => {
+    const { sha256, gitSha1, version } = content;
+    const shared = sharedSha256(content);
     const other = gitSha1 ?? version;
-    if (sha256 !== undefined || other === undefined) return sha256;
+    if (shared !== undefined || other === undefined) return shared;
     const text = await readFile(join(cacheDir, "git", other), "utf8").catch(() => "");
-    return /^[0-9a-f]{64}$/.test(text) ? text : undefined;
+    return /^[0-9a-f]{64}$/.test(text) && (sha256 ?? text) === text ? text : undefined;
   };
   const here = async (content: Content, signal: AbortSignal): Promise<BlobFacts | undefined> => {
     const sha256 = await digestOf(content);

@@ -8,7 +8,7 @@ import type { WebAnswer } from "./web.ts";
 import { diskFull, unreachableHost, WeightsError } from "./weights-error.ts";
 
 export interface Content {
-  /** Names the bytes, in hexadecimal: equal keys are equal content. */
+  /** Names the bytes, in hexadecimal: equal keys are equal content. A server that a customer names cannot choose another's key. */
   readonly key: string;
   readonly sha256: string | undefined;
   /** Git's hash of the file as a blob, if the hub sends no sha256; `sizeBytes` is then known. */
@@ -16,8 +16,19 @@ export interface Content {
   readonly sizeBytes: number | undefined;
   /** The content is unknown: accept the received bytes. */
   readonly isUnannounced?: boolean;
-  /** Names the bytes at a source that announces no digest, in hexadecimal: received bytes of the right size are accepted. */
+  /**
+   * Names the bytes at one source, in hexadecimal, where an announced digest is missing or proves no access to its bytes. Only
+   * `sha256` verifies them; without it, received bytes of the right size are accepted.
+   */
   readonly version?: string;
+}
+
+/**
+ * Digest under which copies from other sources may be used; undefined: only this source may send the content. A customer's own
+ * server can announce the digest of a file that its owner may not read.
+ */
+export function sharedSha256({ sha256, version }: Content): string | undefined {
+  return version === undefined ? sha256 : undefined;
 }
 
 export type SourceName = "hub" | "registry" | "peer" | "url" | "s3" | "oci" | "modelscope" | "shared";
@@ -316,7 +327,7 @@ function strongTag(answer: WebAnswer): string | undefined {
 function verify(content: Content, part: PartFile): string | undefined {
   const { sha256, git } = part.digests();
   if (content.sizeBytes !== undefined && part.bytes() !== content.sizeBytes) return undefined;
-  if (content.isUnannounced || content.version !== undefined) return sha256;
+  if (content.isUnannounced || (content.version !== undefined && content.sha256 === undefined)) return sha256;
   const isRight = content.sha256 === undefined ? git === content.gitSha1 : sha256 === content.sha256;
   return isRight ? sha256 : undefined;
 }

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import type { Logger } from "pino";
 import type { Cache } from "./cache.ts";
 import { unsupported } from "./choose-file.ts";
-import type { DownloadSource } from "./download.ts";
+import { type DownloadSource, sharedSha256 } from "./download.ts";
 import type { Kept, KeptFile } from "./kept.ts";
 import { originsSetting } from "./named-web.ts";
 import type { BlobHolder, Neighbourhood } from "./neighbours.ts";
@@ -67,6 +67,21 @@ export function createFetchRepository(parts: RepositoryParts): FetchRepository {
     return { commit: set.commit, files, entry: set.entry === "" ? undefined : set.entry };
   }
 
+  /** Uses other copies of content whose announced digest a neighbour computed for the same version; the digest verifies them. */
+  async function withDigests(key: string, source: RepositorySource, found: Found, signal: AbortSignal): Promise<Found> {
+    if (found.files.every(({ content }) => content.version === undefined || content.sha256 === undefined)) return found;
+    const set = await neighbourhood.recall(key, source, signal);
+    if (set?.commit !== found.commit) return found;
+    const files = found.files.map((file) => {
+      const { version: _, ...content } = file.content;
+      // A neighbour must not choose the bytes of content without an announced digest.
+      const isKnown = set.files.some(({ path, sha256 }) => path === file.path && sha256 === content.sha256);
+      // The neighbour received these bytes from this source with this token. The key stays: only this source may delay it.
+      return isKnown ? { ...file, content } : file;
+    });
+    return { ...found, files };
+  }
+
   /** Fetches small files first; they can refuse the large ones. */
   async function collect(
     key: string,
@@ -90,7 +105,8 @@ export function createFetchRepository(parts: RepositoryParts): FetchRepository {
       const files: KeptFile[] = [];
       let before = 0;
       for (const { path, content, open } of found.files) {
-        const nearer = content.sha256 === undefined ? [] : near.map((one) => one.source(content.sha256 ?? ""));
+        const digest = sharedSha256(content);
+        const nearer = digest === undefined ? [] : near.map((one) => one.source(digest));
         const here = await shared.source(repo, content);
         const origin: DownloadSource = { name: source.kind, open, hasRanges: true };
         const report: Progress = (done, ofFile) => {
@@ -116,7 +132,8 @@ export function createFetchRepository(parts: RepositoryParts): FetchRepository {
 
   async function nearest(repo: string, found: Found, signal: AbortSignal): Promise<readonly BlobHolder[]> {
     const [largest] = [...found.files].sort((a, b) => (b.content.sizeBytes ?? 0) - (a.content.sizeBytes ?? 0));
-    const { sha256, sizeBytes = 0 } = largest?.content ?? {};
+    const sizeBytes = largest?.content.sizeBytes ?? 0;
+    const sha256 = largest && sharedSha256(largest.content);
     if (sha256 === undefined || sizeBytes < worthAskingBytes) return [];
     if ((await cache.blobs.has(sha256, signal)) !== undefined) return [];
     return neighbourhood.holders(sha256, repo, signal);
@@ -138,6 +155,7 @@ export function createFetchRepository(parts: RepositoryParts): FetchRepository {
       found = { ...nearby, isUnconfirmed: true };
     }
     if (isHere && last.commit === found.commit && !last.isUnconfirmed) return last;
+    found = await withDigests(key, source, found, signal);
     return collect(key, source, found, await nearest(source.repo, found, signal), onProgress, signal);
   };
 }

@@ -32,7 +32,10 @@ export function createFetchUrl({ cache, web, rules, log }: UrlParts) {
     if (last && (await cache.isWhole(last, signal))) return last;
     const url = readPublicUrl(source.url, rules);
     const content: Content = {
-      key: source.sha256 ?? createHash("sha256").update(source.url).digest("hex"),
+      // The server of another customer must not hold the download of the same file.
+      key: createHash("sha256")
+        .update(JSON.stringify([source.url, source.token ?? "", source.sha256 ?? ""]))
+        .digest("hex"),
       sha256: source.sha256,
       gitSha1: undefined,
       sizeBytes: source.sizeBytes,

@@ -1,4 +1,4 @@
-// GET requests to addresses that deployments name: origins of the operator's own network that the agent's settings list, and
+// Requests to addresses that deployments name: origins of the operator's own network that the agent's settings list, and
 // public ones.
 import type { AddressRules } from "../../proto/address-rules.ts";
 import { bareHost, isLoopbackHost } from "../../proto/address-rules.ts";
@@ -6,6 +6,7 @@ import { type PublicWeb, readPublicUrl } from "./public-web.ts";
 import type { Web, WebAnswer } from "./web.ts";
 
 export interface NamedRequest {
+  readonly method: "GET" | "HEAD";
   readonly headers: Readonly<Record<string, string>>;
   /** Sent to the origin of the URL only. */
   readonly authorization: string | undefined;
@@ -22,14 +23,15 @@ export function createNamedWeb(web: Web, publicWeb: PublicWeb, rules: AddressRul
   const origins = new Set(trusted);
   return {
     /** Throws `source_refused` for an address that is not allowed, `hub_unreachable` without a reply. */
-    get(
+    open(
       url: URL,
-      { headers, authorization, follows, isPublic }: NamedRequest,
+      { method, headers, authorization, follows, isPublic }: NamedRequest,
       signal: AbortSignal,
     ): Promise<WebAnswer> {
-      if (isPublic || !origins.has(url.origin)) return publicWeb.open(url, headers, authorization, signal, { follows });
+      if (isPublic || !origins.has(url.origin))
+        return publicWeb.open(url, headers, authorization, signal, { follows, method });
       const follow = follows ? "all" : "none";
-      return web.open({ method: "GET", url, headers, authorization, follow, setting: originsSetting }, signal);
+      return web.open({ method, url, headers, authorization, follow, setting: originsSetting }, signal);
     },
     isTrusted: (origin: string): boolean => origins.has(origin),
     /** Throws `source_refused` at once for an origin that is never allowed. */

@@ -22,20 +22,27 @@ export const isArchive = (mediaType: string): boolean => /[.+]tar(\+(gzip|zstd))
 export function readLayers(repo: string, layers: unknown): readonly OciFile[] {
   if (!Array.isArray(layers)) throw unsupported(`${repo} is not an artifact with layers.`);
   if (layers.length > maxLayers) throw unsupported(`${repo} has more than ${maxLayers} layers.`);
-  const models = layers.filter(({ mediaType }) => modelTypes.test(String(mediaType)));
-  const files = layers.flatMap((layer): readonly OciFile[] => {
+  if (!layers.every((layer) => typeof layer === "object" && layer !== null))
+    throw unsupported(`${repo} has a layer that is not an object. Push the artifact again.`);
+  const modelCount = layers.filter(({ mediaType }) => modelTypes.test(String(mediaType))).length;
+  let models = 0;
+  const seen = new Set<string>();
+  return layers.flatMap((layer): readonly OciFile[] => {
     const { mediaType, digest, size, annotations } = layer as Record<string, unknown>;
+    const modelIndex = modelTypes.test(String(mediaType)) ? models++ : models;
     const [, sha256] = /^sha256:([0-9a-f]{64})$/.exec(String(digest)) ?? [];
     if (typeof mediaType !== "string" || sha256 === undefined || !isFileSize(size)) return [];
     const named = annotations as Readonly<Record<string, unknown>> | undefined;
     const isFolder = named?.["io.deis.oras.content.unpack"] === "true";
     const name = nameAnnotations.map((key) => named?.[key]).find((value) => typeof value === "string");
     const type = isFolder ? `${mediaType}.tar+gzip` : mediaType;
-    const partPath = modelTypes.test(type) ? partName(models.indexOf(layer), models.length) : undefined;
+    const partPath = modelTypes.test(type) ? partName(modelIndex, modelCount) : undefined;
     const path = isArchive(type) ? `archives/${sha256}` : (name ?? partPath);
-    return typeof path === "string" && isPlainPath(path) ? [{ path, sha256, sizeBytes: size, mediaType: type }] : [];
+    // The first of several layers with one name counts.
+    if (typeof path !== "string" || !isPlainPath(path) || seen.has(path)) return [];
+    seen.add(path);
+    return [{ path, sha256, sizeBytes: size, mediaType: type }];
   });
-  return files.filter(({ path }, at) => files.findIndex((other) => other.path === path) === at);
 }
 
 /** As split models are named, so that the engine finds the other parts. */

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { type ByteRange, rangeHeaders } from "./download.ts";
 import type { NamedWeb } from "./named-web.ts";
 import { isArchive, readLayers } from "./oci-layers.ts";
-import { chooseFrom, type FoundFile, pinnedContent, type Resolve } from "./repository.ts";
+import { chooseFrom, type FoundFile, namedContent, pinnedContent, type Resolve } from "./repository.ts";
 import type { SourceOfKind } from "./source.ts";
 import type { WebAnswer } from "./web.ts";
 import { WeightsError, type WeightsErrorCode } from "./weights-error.ts";
@@ -35,7 +35,7 @@ export function createResolveOci(web: NamedWeb): Resolve<OciSource> {
     const files = chosen.map(
       ({ path, sha256, sizeBytes }): FoundFile => ({
         path,
-        content: pinnedContent(source, chosen, { key: sha256, sha256, gitSha1: undefined, sizeBytes }),
+        content: pinnedContent(source, chosen, namedContent(registry.origin, source.token, sha256, sizeBytes)),
         open: (range, inner) => registry.blob(sha256, range, inner),
       }),
     );
@@ -57,7 +57,7 @@ function createRegistry(web: NamedWeb, source: OciSource) {
   async function ask(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<WebAnswer> {
     const url = new URL(`/v2/${repository}/${path}`, origin);
     for (let isSecond = false; ; isSecond = true) {
-      const answer = await web.get(url, { headers, authorization, follows: true }, signal);
+      const answer = await web.open(url, { method: "GET", headers, authorization, follows: true }, signal);
       if (answer.status < 300 || answer.status === 416) return answer;
       answer.body.on("error", () => {}).destroy();
       if (answer.status !== 401 || isSecond) throw refusalOf(answer.status, source);
@@ -75,7 +75,8 @@ function createRegistry(web: NamedWeb, source: OciSource) {
     url.searchParams.set("scope", `repository:${repository}:pull`);
     // Only the operator's own registry may name other servers of the operator: the token in the reply is sent to the registry.
     const isPublic = !web.isTrusted(origin);
-    const answer = await web.get(url, { headers: {}, authorization: basic, follows: true, isPublic }, signal);
+    const asked = { method: "GET", headers: {}, authorization: basic, follows: true, isPublic } as const;
+    const answer = await web.open(url, asked, signal);
     if (answer.status >= 300) {
       answer.body.on("error", () => {}).destroy();
       throw refusalOf(answer.status === 400 ? 401 : answer.status, source);
@@ -99,6 +100,7 @@ function createRegistry(web: NamedWeb, source: OciSource) {
   }
 
   return {
+    origin,
     async manifest(reference: string, signal: AbortSignal) {
       const { digest, value } = await manifestOf(reference, signal);
       const inner = Array.isArray(value["manifests"]) ? value["manifests"] : undefined;

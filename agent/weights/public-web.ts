@@ -61,9 +61,15 @@ export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: Public
       }),
   });
 
-  async function ask(url: URL, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<WebAnswer> {
+  async function ask(
+    method: "GET" | "HEAD",
+    url: URL,
+    headers: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<WebAnswer> {
     try {
       const answer = await request(url, {
+        method,
         headers: { "user-agent": "stoker-agent", "accept-encoding": "identity", ...headers },
         signal,
         headersTimeout: silenceMs,
@@ -88,12 +94,12 @@ export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: Public
       headers: Readonly<Record<string, string>>,
       authorization: string | undefined,
       signal: AbortSignal,
-      { follows = true } = {},
+      { follows = true, method = "GET" }: { readonly follows?: boolean; readonly method?: "GET" | "HEAD" } = {},
     ) {
       let url = readPublicUrl(first.href, rules);
       for (let hops = 0; ; hops++) {
         const token = authorization === undefined || url.origin !== first.origin ? {} : { authorization };
-        const answer = await ask(url, { ...headers, ...token }, signal);
+        const answer = await ask(method, url, { ...headers, ...token }, signal);
         const location = answer.status >= 300 && answer.status < 400 ? answer.header("location") : undefined;
         if (location === undefined || !follows) return answer;
         answer.body.on("error", () => {}).destroy();

@@ -1,4 +1,5 @@
 // What every source with a list of files has in common: a hub, a bucket, a registry.
+import { createHash } from "node:crypto";
 import { chooseModel, chooseSnapshot, partsOf, type RepoFile, refuseOtherFormats } from "./choose-file.ts";
 import type { Content, DownloadSource } from "./download.ts";
 import type { RepositorySource } from "./source.ts";
@@ -48,5 +49,17 @@ export function pinnedContent(source: RepositorySource, files: readonly unknown[
     const text = `The file in ${source.repo} is not the one the deployment pins: its sha256 is ${content.sha256} instead of ${sha256}; correct the hash.`;
     throw new WeightsError("hub_checksum_mismatch", text, { retryable: false });
   }
+  if (content.version !== undefined) return { ...content, sha256 };
   return { key: sha256, sha256, gitSha1: undefined, sizeBytes: content.sizeBytes };
+}
+
+/**
+ * Content of a server that a customer names. Its digest only verifies the received bytes: what this server sent before under the
+ * same credentials is found again, nothing else.
+ */
+export function namedContent(origin: string, token: string | undefined, sha256: string, sizeBytes: number): Content {
+  const version = createHash("sha256")
+    .update(JSON.stringify([origin, token ?? "", sha256]))
+    .digest("hex");
+  return { key: version, version, sha256, gitSha1: undefined, sizeBytes };
 }

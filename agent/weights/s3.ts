@@ -2,6 +2,7 @@
 // that judge addresses. Only the deployment's credentials are used, never those of this host: a customer could otherwise name a
 // bucket of the operator.
 import { createHash } from "node:crypto";
+import { Readable } from "node:stream";
 import {
   GetObjectCommand,
   HeadObjectCommand,
@@ -13,7 +14,7 @@ import { s3ClientOptions } from "../../proto/s3-settings.ts";
 import type { RepoFile } from "./choose-file.ts";
 import { type ByteRange, type Content, rangeHeaders } from "./download.ts";
 import type { NamedWeb } from "./named-web.ts";
-import { chooseFrom, pinnedContent, type Resolve } from "./repository.ts";
+import { chooseFrom, namedContent, pinnedContent, type Resolve } from "./repository.ts";
 import { isFileSize, isPlainPath, type SourceOfKind } from "./source.ts";
 import type { WebAnswer } from "./web.ts";
 import { WeightsError, type WeightsErrorCode } from "./weights-error.ts";
@@ -28,6 +29,10 @@ interface S3File extends RepoFile {
 }
 
 const maxPages = 20;
+const maxFiles = maxPages * 1000;
+/** A page has at most 1000 names of 1024 bytes, escaped. */
+const listBytes = 8 * 1024 * 1024;
+const errorBytes = 64 * 1024;
 /** Without credentials the client looks for those of this host, although the signer uses none. */
 const unsigned: Pick<S3ClientConfig, "signer" | "credentials"> = {
   signer: { sign: async (request) => request },
@@ -78,7 +83,9 @@ function createStore(web: NamedWeb, source: S3Source, defaultEndpoint: string | 
         const signal = abortSignal ?? AbortSignal.timeout(60_000);
         const { host: _, ...headers } = request.headers;
         // A redirect would need another signature.
-        const answer = await web.get(urlOf(request), { headers, authorization: undefined, follows: false }, signal);
+        const method = request.method === "HEAD" ? "HEAD" : "GET";
+        const asked = { method, headers, authorization: undefined, follows: false } as const;
+        const answer = await web.open(urlOf(request), asked, signal);
         const names = [
           "content-type",
           "content-length",
@@ -89,9 +96,13 @@ function createStore(web: NamedWeb, source: S3Source, defaultEndpoint: string | 
           "x-amz-checksum-type",
         ];
         const found = names.flatMap((name) => (answer.header(name) === undefined ? [] : [[name, answer.header(name)]]));
-        const response = { statusCode: answer.status, headers: Object.fromEntries(found), body: answer.body };
-        replies.set(answer.body, answer);
-        return { response };
+        const isObject = request.query?.["x-id"] === "GetObject" && (answer.status === 200 || answer.status === 206);
+        // The client reads every other body whole.
+        const body = isObject
+          ? answer.body
+          : Readable.from([Buffer.from(await web.text(answer, answer.status < 300 ? listBytes : errorBytes))]);
+        replies.set(body, answer);
+        return { response: { statusCode: answer.status, headers: Object.fromEntries(found), body } };
       },
     },
   });
@@ -125,12 +136,10 @@ function createStore(web: NamedWeb, source: S3Source, defaultEndpoint: string | 
           if (path !== undefined) files.push({ path, key: Key, sizeBytes: Size, tag: ETag, hasSha256 });
         }
         next = NextContinuationToken;
+        if (files.length > maxFiles) break;
         if (next === undefined) return files;
       }
-      throw refusal(
-        "weights_unsupported",
-        `${source.repo} has more than ${maxPages * 1000} objects. Name a longer prefix.`,
-      );
+      throw refusal("weights_unsupported", `${source.repo} has more than ${maxFiles} objects. Name a longer prefix.`);
     },
     /** With the object's sha256 where the store has it for the whole object; otherwise named by its version. */
     async content(bucket: string, { key, tag, sizeBytes, hasSha256 }: S3File, signal: AbortSignal): Promise<Content> {
@@ -140,7 +149,9 @@ function createStore(web: NamedWeb, source: S3Source, defaultEndpoint: string | 
         const hex = Buffer.from(head.ChecksumSHA256 ?? "", "base64").toString("hex");
         // A checksum of parts has their number behind a dash.
         if (hex.length === 64 && !head.ChecksumSHA256?.includes("-"))
-          return { key: hex, sha256: hex, gitSha1: undefined, sizeBytes };
+          return source.address.endpoint === undefined
+            ? { key: hex, sha256: hex, gitSha1: undefined, sizeBytes }
+            : namedContent(source.address.endpoint, source.token, hex, sizeBytes);
       }
       // With the credentials: a file that one customer may read is not looked up for another.
       const version = digest(endpoint ?? "aws", bucket, key, tag, `${sizeBytes}`, source.token ?? "");
@@ -159,6 +170,7 @@ function createStore(web: NamedWeb, source: S3Source, defaultEndpoint: string | 
 }
 
 interface Wire {
+  readonly method: string;
   readonly protocol: string;
   readonly hostname: string;
   readonly port?: number | undefined;

@@ -4,7 +4,7 @@
 import { createReadStream } from "node:fs";
 import { readdir, readFile, readlink, stat } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
-import type { Content, DownloadSource } from "./download.ts";
+import { type Content, type DownloadSource, sharedSha256 } from "./download.ts";
 import { chooseFrom, type Found } from "./repository.ts";
 import { isPlainPath, type RepositorySource } from "./source.ts";
 import { WeightsError } from "./weights-error.ts";
@@ -38,8 +38,8 @@ export function createSharedFolder(folders: readonly string[]) {
   return {
     /** A source of this content; undefined: no folder has it. */
     async source(repo: string, content: Content): Promise<DownloadSource | undefined> {
-      const { sha256, gitSha1, sizeBytes } = content;
-      const digest = sha256 ?? gitSha1;
+      const { gitSha1, sizeBytes } = content;
+      const digest = sharedSha256(content) ?? gitSha1;
       if (digest === undefined || sizeBytes === undefined) return undefined;
       for (const folder of folders)
         for (const path of [join(folder, "blobs", digest), join(repoFolder(folder, repo), "blobs", digest)]) {

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { startRegistry } from "../../docker/registry.ts";
 import { startFileServer } from "../../fakes/file-server.ts";
 import { startS3Server } from "../../fakes/s3-server.ts";
@@ -272,6 +272,127 @@ describe("credentials of a registry", () => {
     expect(refused).toMatchObject({ code: "source_denied", retryable: false });
     const { modelPath } = await store.ensure({ repo, token: "ada:right" }, () => {}, anySignal());
     expect(model.equals(await readFile(modelPath))).toBe(true);
+  });
+});
+
+/** A server of a customer: replies by path, and records the paths and methods that were requested. */
+async function startStranger(reply: (path: string, response: ServerResponse) => void) {
+  const asked: string[] = [];
+  const served = await startFileServer(() => ({ method, url = "" }, response) => {
+    asked.push(`${method} ${url.split("?")[0]}`);
+    reply(url, response);
+  });
+  world.opened.push(served);
+  return { host: new URL(served.url).host, url: served.url, asked };
+}
+
+const manifestOf = (bytes: Buffer): string => {
+  const layer = {
+    mediaType: "application/vnd.ollama.image.model",
+    digest: `sha256:${sha256(bytes)}`,
+    size: bytes.length,
+  };
+  return JSON.stringify({ schemaVersion: 2, layers: [layer] });
+};
+
+describe("a server that a customer names", () => {
+  const secret = { repo: "acme/tiny", file: "tiny.Q4_K_M.gguf" };
+
+  it("gives no access to a file of another customer by its digest", async () => {
+    const hub = await world.hub({ "tiny.Q4_K_M.gguf": model });
+    const folder = await mkdtemp(join(tmpdir(), "stoker-shared-"));
+    await mkdir(join(folder, "blobs"));
+    await writeFile(join(folder, "blobs", sha256(model)), model);
+    try {
+      const store = world.store(hub, { allowsPrivateUrls: true, sharedFolders: [folder] });
+      await store.ensure(secret, () => {}, anySignal());
+      const registry = await startStranger((path, response) =>
+        path.includes("/manifests/") ? response.end(manifestOf(model)) : response.writeHead(404).end(),
+      );
+      const stolen = store.ensure({ repo: `oci://${registry.host}/x/y` }, () => {}, anySignal());
+      expect((await refusal(stolen)).code).toBe("hub_repo_not_found");
+      expect(registry.asked).toContain(`GET /v2/x/y/blobs/sha256:${sha256(model)}`);
+      const other = Buffer.alloc(model.length);
+      const liar = await startStranger((path, response) =>
+        response.end(path.includes("/manifests/") ? manifestOf(model) : other),
+      );
+      const wrong = store.ensure({ repo: `oci://${liar.host}/x/y` }, () => {}, anySignal());
+      expect((await refusal(wrong)).code).toBe("hub_checksum_mismatch");
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+
+  it("does not delay the download of a public file with the digest that it announces", async () => {
+    const hub = await world.hub({ "tiny.Q4_K_M.gguf": model });
+    const opened: ServerResponse[] = [];
+    const registry = await startStranger((path, response) => {
+      if (path.includes("/manifests/")) response.end(manifestOf(model));
+      else opened.push(response.writeHead(200, { "content-length": model.length }));
+      opened.at(-1)?.write("GGUF");
+    });
+    const store = world.store(hub, { allowsPrivateUrls: true });
+    const stop = new AbortController();
+    const slow = store.ensure({ repo: `oci://${registry.host}/x/y` }, () => {}, stop.signal).catch(() => {});
+    await vi.waitFor(() => expect(opened).toHaveLength(1), 10_000);
+    const { modelPath } = await store.ensure(secret, () => {}, anySignal());
+    expect(model.equals(await readFile(modelPath))).toBe(true);
+    stop.abort();
+    await slow;
+  });
+
+  it("is not asked again for what it sent before under the same credentials", async () => {
+    const registry = await startStranger((path, response) =>
+      response.end(path.includes("/manifests/") ? manifestOf(model) : model),
+    );
+    const store = world.store(nowhere, { allowsPrivateUrls: true });
+    const repo = `oci://${registry.host}/x/y`;
+    await store.ensure({ repo: `${repo}:one` }, () => {}, anySignal());
+    await store.ensure({ repo: `${repo}:two` }, () => {}, anySignal());
+    const blobs = () => registry.asked.filter((one) => one.includes("/blobs/"));
+    expect(blobs()).toHaveLength(1);
+    await store.ensure({ repo: `${repo}:two`, token: "ada:right" }, () => {}, anySignal());
+    expect(blobs()).toHaveLength(2);
+  });
+
+  const listed = (key: string) =>
+    `<?xml version="1.0"?><ListBucketResult><Contents><Key>${key}</Key><Size>${model.length}</Size><ETag>"1"</ETag><ChecksumAlgorithm>SHA256</ChecksumAlgorithm></Contents></ListBucketResult>`;
+
+  it("sends the objects of a bucket whose announced digest is here already", async () => {
+    const hub = await world.hub({ "tiny.Q4_K_M.gguf": model });
+    const bucket = await startStranger((path, response) => {
+      if (path.includes("list-type=2")) return response.end(listed("x/tiny.Q4_K_M.gguf"));
+      response.setHeader("x-amz-checksum-sha256", Buffer.from(sha256(model), "hex").toString("base64"));
+      response.setHeader("etag", '"1"');
+      return response.end(Buffer.alloc(model.length));
+    });
+    const store = world.store(hub, { allowsPrivateUrls: true });
+    await store.ensure(secret, () => {}, anySignal());
+    const wanted = { repo: `s3://bkt/x?endpoint=${bucket.url}`, token: "a:b" };
+    const wrong = await refusal(store.ensure(wanted, () => {}, anySignal()));
+    expect(wrong.code).toBe("hub_checksum_mismatch");
+    expect(bucket.asked).toContain("HEAD /bkt/x/tiny.Q4_K_M.gguf");
+    expect(bucket.asked).toContain("GET /bkt/x/tiny.Q4_K_M.gguf");
+  });
+
+  it.each([200, 403])("is cut off when a reply of status %i to a list has no end", async (status) => {
+    let sent = 0;
+    const bucket = await startStranger((_, response) => {
+      response.writeHead(status);
+      const more = () => {
+        const chunk = Buffer.alloc(1024 * 1024, " ");
+        while (!response.destroyed) {
+          sent += chunk.length;
+          if (!response.write(chunk)) return response.once("drain", more);
+        }
+        return undefined;
+      };
+      more();
+    });
+    const store = world.store(nowhere, { allowsPrivateUrls: true });
+    const wanted = { repo: `s3://bkt/x?endpoint=${bucket.url}`, token: "a:b" };
+    expect((await refusal(store.ensure(wanted, () => {}, anySignal()))).code).toBe("hub_failed");
+    expect(sent).toBeLessThan(64 * 1024 * 1024);
   });
 });
 
