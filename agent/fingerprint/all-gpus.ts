@@ -2,7 +2,7 @@
 import { readdir, readFile, readlink, stat } from "node:fs/promises";
 import { hostname, totalmem } from "node:os";
 import { basename, join } from "node:path";
-import type { GpuAccess } from "../../proto/gpu-vendors.ts";
+import type { GpuAccess, GpuVendor } from "../../proto/gpu-vendors.ts";
 import { type GpuFacts, gpuProbe } from "./gpu.ts";
 import { type GpuSample, gpuLoadProbe } from "./gpu-load.ts";
 import type { Probe } from "./probe.ts";
@@ -50,17 +50,19 @@ export function allGpus(nvidia: Probe<GpuFacts> = gpuProbe(), vendors = otherVen
       name: nvidia.name,
       async read(signal) {
         const [first, ...answers] = await Promise.all([nvidia.read(signal), ...vendors.map((one) => one.read(signal))]);
-        const broken = [first, ...answers].find((one) => one?.kind === "broken");
-        if (broken) return broken as GpuFacts;
+        const broken = new Map<GpuVendor, string>(first?.kind === "found" ? first.broken : []);
+        if (first?.kind === "broken") broken.set("nvidia", first.reason);
+        for (const [at, one] of answers.entries())
+          if (one.kind === "broken") broken.set((vendors[at] as Vendor).vendor, one.reason);
         const others = answers.flatMap((one) => (one.kind === "found" ? one.gpus : []));
         for (const { gpu, access } of others)
           known.set(gpu.uuid, { ...access, groups: await groupsOf(access.devices) });
-        if (first?.kind !== "found")
-          return others.length === 0
-            ? { kind: "none" }
-            : { kind: "found", gpus: others.map(({ gpu }) => gpu), driverVersion: "", cudaVersion: "" };
-        for (const { uuid } of first.gpus) known.set(uuid, nvidiaAccess(uuid));
-        return { ...first, gpus: [...first.gpus, ...others.map(({ gpu }) => gpu)] };
+        const own = first?.kind === "found" ? first : { gpus: [], driverVersion: "", cudaVersion: "" };
+        for (const { uuid } of own.gpus) known.set(uuid, nvidiaAccess(uuid));
+        const gpus = [...own.gpus, ...others.map(({ gpu }) => gpu)];
+        if (gpus.length === 0)
+          return broken.size === 0 ? { kind: "none" } : { kind: "broken", reason: [...broken.values()].join("; ") };
+        return { ...own, kind: "found", gpus, broken };
       },
     },
   };

@@ -1,8 +1,10 @@
 // Lists NVIDIA GPUs with nvidia-smi. It may be missing, hang, fail with exit 9 or report [N/A]; each case is distinguished, so
 // that a host with a broken driver is not treated as a host without GPUs.
+
 import { readdir } from "node:fs/promises";
 import type { Gpu } from "../../proto/gen/stoker/fleet/v1/Gpu.ts";
 import { type GpuType, sizedGpuTypes } from "../../proto/gpu.ts";
+import type { GpuVendor } from "../../proto/gpu-vendors.ts";
 import { memoryFault } from "./gpu-faults.ts";
 import { isSplit, type MigSlice, migSlices, parseReport } from "./nvidia-report.ts";
 import { createNvidiaSmi, type NvidiaSmi, numberIn, type Row } from "./nvidia-smi.ts";
@@ -22,8 +24,10 @@ export type GpuFacts =
       readonly driverVersion: string;
       /** The newest CUDA the driver serves; empty when it does not say. */
       readonly cudaVersion: string;
+      /** Makers whose GPUs cannot be read now, with the reason. */
+      readonly broken?: ReadonlyMap<GpuVendor, string>;
     }
-  /** The machine has NVIDIA devices and they cannot be asked. */
+  /** The machine has devices, and none can be read. */
   | { readonly kind: "broken"; readonly reason: string };
 
 const fields = [

@@ -3,7 +3,7 @@
 import { hostname } from "node:os";
 import type { Logger } from "pino";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
-import { vendorOf } from "../../proto/gpu-vendors.ts";
+import { type GpuVendor, gpuVendors, vendorOf } from "../../proto/gpu-vendors.ts";
 import { type AllGpus, allGpus } from "./all-gpus.ts";
 import { type DockerFacts, dockerProbe } from "./docker.ts";
 import { type FoundGpu, type GpuFacts, gpuProbe } from "./gpu.ts";
@@ -122,7 +122,7 @@ export class HostInventory {
           driverVersion: driverVersion || this.#last.driverVersion,
           cudaVersion: cudaVersion || this.#last.cudaVersion,
         };
-        this.#lastGpus = [...facts.gpus, ...this.#goneSince(facts.gpus)];
+        this.#lastGpus = [...facts.gpus, ...this.#missing(facts.gpus, facts.broken)];
         return this.#lastGpus.map(this.#judged);
       }
       case "broken":
@@ -135,12 +135,15 @@ export class HostInventory {
     }
   }
 
-  /** Slices come and go with the operator's will; whole GPUs do not. */
-  #goneSince(present: readonly FoundGpu[]): readonly FoundGpu[] {
+  /** Slices come and go with the operator's will; whole GPUs do not. GPUs of a broken tool are not gone. */
+  #missing(present: readonly FoundGpu[], broken?: ReadonlyMap<GpuVendor, string>): readonly FoundGpu[] {
     const here = new Set(present.flatMap(({ uuid, parentUuid }) => [uuid, parentUuid]));
     for (const uuid of this.#goneAt.keys()) if (here.has(uuid)) this.#goneAt.delete(uuid);
     return this.#lastGpus.flatMap((gpu) => {
       if (here.has(gpu.uuid)) return [];
+      const vendor = vendorOf(gpu.uuid);
+      const unreadable = vendor && broken?.get(vendor);
+      if (unreadable !== undefined) return [ill(gpu, unreadable)];
       if (gpu.parentUuid !== "") return here.has(gpu.parentUuid) ? [] : [faulty(gpu, this.#goneFor(gpu.uuid))];
       return [faulty(gpu, this.#goneFor(gpu.uuid))];
     });
@@ -183,6 +186,12 @@ export class HostInventory {
     ]);
     this.#lastDocker = docker;
     if (gpu.kind !== "broken") this.#failing.delete("gpu");
+    const broken = gpu.kind === "found" ? gpu.broken : undefined;
+    for (const vendor of gpuVendors) {
+      const reason = broken?.get(vendor);
+      if (reason === undefined) this.#failing.delete(`gpu ${vendor}`);
+      else this.#report(`gpu ${vendor}`, reason);
+    }
     const open = await this.#options.isolation?.(docker.dockerVersion);
     if (open === undefined) this.#failing.delete("firewall");
     else this.#report("firewall", open);

@@ -30,7 +30,7 @@ export function fitOn(want: Want, host: HostView): Fit | undefined {
   if (joined) return granted(want, host, [joined], joined.freeBytes - want.memoryBytes);
   if (isReserved(want)) return undefined;
   const free = freeGpus(host, want.gpu);
-  const taken = choose(want, host, free);
+  const taken = choose(want, free);
   return taken && granted(want, host, taken, free.length - taken.length);
 }
 
@@ -41,14 +41,14 @@ export const mayTakeTurns = (want: Want, host: HostView): boolean =>
 /** A free GPU, so that more are awake at a time; else the one with the fewest instances in turn. */
 function inTurn(want: Want, host: HostView): Fit | undefined {
   const free = freeGpus(host, want.gpu);
-  const taken = isReserved(want) ? undefined : choose(want, host, free);
+  const taken = isReserved(want) ? undefined : choose(want, free);
   const alone = taken && granted(want, host, taken, free.length - taken.length);
   if (alone) return { ...alone, isInTurn: true };
   if (want.gpusPerInstance > 1) return undefined;
   const [fewest] = gpusInTurn(host, want);
   if (!fewest) return undefined;
   // vLLM keeps its weights in the memory of the host.
-  const keepsWeights = want.engine === "vllm" && !isVirtual(fewest.gpu, host.inventory);
+  const keepsWeights = want.engine === "vllm" && !isVirtual(fewest.gpu);
   const grantBytes = asleepBytes + (keepsWeights ? want.memoryBytes : 0);
   if (lacksMemory(host, grantBytes)) return undefined;
   const whole = { gpus: [fewest.gpu], gpuMemoryBytes: 0, gpuShare: 1, isJoining: false, isInTurn: true };
@@ -91,12 +91,12 @@ function withoutGpus(want: Want, host: HostView): Fit | undefined {
 }
 
 /** Returns exclusive GPUs for an instance; undefined when the free ones cannot hold it. */
-function choose(want: Want, host: HostView, free: readonly FreeGpu[]): readonly FreeGpu[] | undefined {
+function choose(want: Want, free: readonly FreeGpu[]): readonly FreeGpu[] | undefined {
   const count = want.gpusPerInstance;
   const usable = free.filter(({ gpu }) => isUsable(want, gpu)).sort(bySize);
   if (usable.length < count) return undefined;
   // Shares of host memory add up; a model split over real GPUs needs its part on each, all of one kind.
-  if (usable.every(({ gpu }) => isVirtual(gpu, host.inventory))) {
+  if (usable.every(({ gpu }) => isVirtual(gpu))) {
     for (let start = 0; start + count <= usable.length; start++) {
       const window = usable.slice(start, start + count);
       if (memoryOf(window) >= want.memoryBytes) return window;
@@ -113,7 +113,7 @@ function choose(want: Want, host: HostView, free: readonly FreeGpu[]): readonly 
 function granted(want: Want, host: HostView, taken: readonly FreeGpu[], left: number): Fit | undefined {
   const gpus = taken.map(({ gpu }) => gpu).sort(byIndex);
   const only = gpus[0] as Gpu;
-  const isShared = mayShare(want) && !isVirtual(only, host.inventory);
+  const isShared = mayShare(want) && !isVirtual(only);
   const gpuShare = isShared ? Math.min(1, want.memoryBytes / only.memoryBytes) : 1;
   const uuids = gpus.map((gpu) => gpu.uuid);
   const { memoryBytes: grantBytes } = resourcesOf(uuids, host.inventory, gpuShare);
@@ -128,7 +128,7 @@ function granted(want: Want, host: HostView, taken: readonly FreeGpu[], left: nu
 /** An operator who offers more shares than there is memory has accepted overcommitment. */
 function lacksMemory(host: HostView, grantBytes: number): boolean {
   const { gpus, memoryBytes } = host.inventory;
-  const offered = gpus.reduce((sum, gpu) => sum + (isVirtual(gpu, host.inventory) ? gpu.memoryBytes : 0), 0);
+  const offered = gpus.reduce((sum, gpu) => sum + (isVirtual(gpu) ? gpu.memoryBytes : 0), 0);
   return offered <= memoryBytes && host.grantedMemoryBytes + grantBytes > memoryBytes;
 }
 
@@ -168,7 +168,7 @@ function sharedGpus(host: Held, { gpu: type, sharesWith }: Want): readonly FreeG
   return host.claims.flatMap((claim) => {
     if (claim.account !== sharesWith || claim.memoryBytes === undefined) return [];
     const gpu = host.inventory.gpus.find((one) => one.uuid === claim.gpuUuid);
-    if (gpu?.type !== type || !gpu.isHealthy || isVirtual(gpu, host.inventory)) return [];
+    if (gpu?.type !== type || !gpu.isHealthy || isVirtual(gpu)) return [];
     if (host.claims.some(({ gpuUuid }) => gpuUuid === gpu.parentUuid)) return [];
     const used = Math.max(claim.memoryBytes, host.gpuMemoryUsed.get(gpu.uuid) ?? 0);
     return used < gpu.memoryBytes ? [{ gpu, freeBytes: gpu.memoryBytes - used, claim }] : [];

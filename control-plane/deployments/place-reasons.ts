@@ -45,7 +45,7 @@ export function whyNot(want: Want, host: HostView): string | undefined {
   const free = freeGpus(host, type).filter(({ gpu }) => isUsable(want, gpu));
   if (free.length < count) return `${tooFew(host, want, free.length, ofType)}; ${count} needed`;
   if (isReserved(want)) return `its free ${type} GPUs are reserved for accounts with a guaranteed minimum`;
-  if (tooSmall(want, host, free)) {
+  if (tooSmall(want, free)) {
     const largestFree = [...free].sort((a, b) => b.freeBytes - a.freeBytes).slice(0, count);
     const bytes = largestFree.reduce((sum, one) => sum + one.freeBytes, 0);
     const [largest] = largestFree;
@@ -81,9 +81,9 @@ function tooFew(host: HostView, want: Want, free: number, ofType: readonly HostV
   return `${free} of ${ofType.length} ${want.gpu} GPUs are free${notes.join("")}`;
 }
 
-function tooSmall(want: Want, host: HostView, free: readonly FreeGpu[]): boolean {
+function tooSmall(want: Want, free: readonly FreeGpu[]): boolean {
   const each = want.memoryBytes / want.gpusPerInstance;
-  if (free.every(({ gpu }) => isVirtual(gpu, host.inventory))) {
+  if (free.every(({ gpu }) => isVirtual(gpu))) {
     const largest = [...free].sort((a, b) => b.freeBytes - a.freeBytes).slice(0, want.gpusPerInstance);
     return largest.reduce((sum, one) => sum + one.freeBytes, 0) < want.memoryBytes;
   }

@@ -1,3 +1,4 @@
+import { vendorOf } from "../../proto/gpu-vendors.ts";
 import type { Gpu, Inventory } from "../fleet/host.ts";
 
 export interface Resources {
@@ -8,14 +9,14 @@ export interface Resources {
 const mib = 1024 * 1024;
 
 /**
- * Resources of the host granted to an instance. A GPU of type `other` on a host without NVIDIA GPUs is a share of its
- * memory; beside real GPUs an instance gets the same share of the host as of the GPUs. `gpuShare`: of each of its GPUs.
+ * Resources of the host granted to an instance. A GPU of no maker is a share of its memory; beside
+ * real GPUs an instance gets the same share of the host as of the GPUs. `gpuShare`: of each of its GPUs.
  */
 export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory, gpuShare = 1): Resources {
   if (gpuUuids.length === 0) return { cpus: 0, memoryBytes: 0 };
   const own = inventory.gpus.filter((gpu) => gpuUuids.includes(gpu.uuid));
   const share = (own.length * gpuShare) / Math.max(1, inventory.gpus.length);
-  const areVirtual = own.every((gpu) => isVirtual(gpu, inventory));
+  const areVirtual = own.every((gpu) => isVirtual(gpu));
   return {
     // At least one whole core: a model server on half a core stalls.
     cpus: Math.max(1, Math.floor(inventory.cpuCores * share * 100) / 100),
@@ -26,8 +27,7 @@ export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory, g
 }
 
 /** A share of CPU and memory, presented as a GPU. */
-export const isVirtual = (gpu: Pick<Gpu, "type">, inventory: Pick<Inventory, "nvidiaDriverVersion">) =>
-  gpu.type === "other" && inventory.nvidiaDriverVersion === "";
+export const isVirtual = (gpu: Pick<Gpu, "type" | "uuid">) => gpu.type === "other" && vendorOf(gpu.uuid) === undefined;
 
 /** Expected memory of one instance from the size of its weights; 0: unknown. */
 export function expectedMemoryBytes(weightsBytes: number): number {

@@ -7,6 +7,7 @@ const mib = 1024 * 1024;
 /** `renderNodes`: device files by PCI address, as the kernel lists them. */
 export function amdVendor(run: RunVendorTool, renderNodes: () => Promise<ReadonlyMap<string, string>>): Vendor {
   return {
+    vendor: "amd",
     async read(signal) {
       const list = await run("amd-smi", ["static", "--json"], signal);
       if (list.kind === "missing") return readRocm(run, renderNodes, signal);

@@ -7,6 +7,7 @@ const shareOfMemory = 0.75;
 
 export function appleVendor(run: RunVendorTool, host: string, totalBytes: number, platform: string): Vendor {
   return {
+    vendor: "apple",
     async read(signal) {
       if (platform !== "darwin") return { kind: "none" };
       const end = await run("/usr/sbin/system_profiler", ["SPDisplaysDataType", "-json"], signal);

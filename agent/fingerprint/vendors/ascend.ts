@@ -9,6 +9,7 @@ const libraries = ["/usr/local/Ascend/driver", "/usr/local/dcmi", "/usr/local/bi
 /** `host`: its name; the tool lists no identifier that is the same after a restart and differs between hosts. */
 export function ascendVendor(run: RunVendorTool, host: string): Vendor {
   return {
+    vendor: "ascend",
     async read(signal) {
       const end = await run("npu-smi", ["info"], signal);
       if (end.kind === "missing") return { kind: "none" };

@@ -11,6 +11,7 @@ export function intelVendor(
   host: string,
 ): Vendor {
   return {
+    vendor: "intel",
     async read(signal) {
       const list = await run("xpu-smi", ["discovery", "-j"], signal);
       if (list.kind === "missing") return { kind: "none" };
@@ -51,7 +52,7 @@ function gpuOf(
   const faults = ["memory", "core_temperature", "power", "xe_link_port"].filter((part) =>
     /^critical$/i.test(textOf(at(health, part, "status"))),
   );
-  const node = nodes.get(pciBusId) ?? textOf(at(device, "drm_device")).replace(/card(\d+)$/, "card$1");
+  const node = nodes.get(pciBusId);
   const figure = (type: string): number | undefined => {
     const list = at(stats, "device_level");
     const one = Array.isArray(list) ? list.find((each) => at(each, "metrics_type") === type) : undefined;
@@ -74,7 +75,8 @@ function gpuOf(
       vendor: "intel",
       // The specification of Intel's resource driver, and that of the generic generator.
       cdi: pciBusId === "" ? [] : [`intel.com/gpu=${pciBusId}`, `intel.com/gpu=${pciBusId.replaceAll(":", "-")}`],
-      devices: node === "" ? [] : [node],
+      // The tool names the card's own file, which gives no access to compute: only the render node does.
+      devices: node === undefined ? [] : [node],
       libraries: [],
       visible: { variable: "ZE_AFFINITY_MASK", value: String(index) },
     },

@@ -1,5 +1,5 @@
 // One maker of GPUs: its tool is asked, and its answer read. One file per maker, with the same interface.
-import type { GpuAccess } from "../../../proto/gpu-vendors.ts";
+import type { GpuAccess, GpuVendor } from "../../../proto/gpu-vendors.ts";
 import type { FoundGpu } from "../gpu.ts";
 import type { ToolEnd } from "../run-tool.ts";
 
@@ -23,6 +23,7 @@ export type VendorAnswer =
   | { readonly kind: "broken"; readonly reason: string };
 
 export interface Vendor {
+  readonly vendor: GpuVendor;
   /** Never rejects except with the signal's reason. */
   read(signal: AbortSignal): Promise<VendorAnswer>;
 }

@@ -123,6 +123,25 @@ describe("the inventory", () => {
     expect(await healthOf(host)).toEqual([["GPU-a", false]]);
   });
 
+  it("leaves GPUs of one maker usable while the tool of another fails", async () => {
+    const amd = { ...first, uuid: "AMD-b" };
+    const broken = new Map([["amd", "amd-smi: timeout"]] as const);
+    const host = hostWith([found(first, amd), { ...found(first), broken } as GpuFacts, found(first, amd)]);
+    expect(await healthOf(host)).toEqual([
+      ["GPU-a", true],
+      ["AMD-b", true],
+    ]);
+    const { gpus, warnings } = await host.read(AbortSignal.timeout(10_000));
+    expect(gpus).toMatchObject([
+      { uuid: "GPU-a", healthy: true },
+      { uuid: "AMD-b", healthy: false, unhealthyReason: "amd-smi: timeout", faultId: "" },
+    ]);
+    expect(warnings).toContain("gpu amd: amd-smi: timeout");
+    const next = await host.read(AbortSignal.timeout(10_000));
+    expect(next.gpus).toMatchObject([{ healthy: true }, { healthy: true }]);
+    expect(next.warnings).not.toContain("gpu amd: amd-smi: timeout");
+  });
+
   it("offers no GPUs that never replied, and everything else", async () => {
     const inventory = await hostWith([{ kind: "broken", reason: "exit 9" }]).read(AbortSignal.timeout(10_000));
     expect(inventory).toMatchObject({ gpus: [], cpuCores: 2, diskFreeBytes: 0, nvidiaDriverVersion: "" });

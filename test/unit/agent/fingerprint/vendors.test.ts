@@ -8,7 +8,7 @@ import { amdVendor } from "../../../../agent/fingerprint/vendors/amd.ts";
 import { appleVendor } from "../../../../agent/fingerprint/vendors/apple.ts";
 import { ascendVendor } from "../../../../agent/fingerprint/vendors/ascend.ts";
 import { intelVendor } from "../../../../agent/fingerprint/vendors/intel.ts";
-import type { RunVendorTool } from "../../../../agent/fingerprint/vendors/vendor.ts";
+import { plainGpu, type RunVendorTool } from "../../../../agent/fingerprint/vendors/vendor.ts";
 
 const gib = 1024 ** 3;
 const signal = AbortSignal.timeout(30_000);
@@ -101,6 +101,8 @@ it("lists Intel GPUs with their memory, figures and device files", async () => {
       },
     ],
   });
+  const unknown = await intelVendor(tools(xpu), async () => new Map(), "box").read(signal);
+  expect(unknown).toMatchObject({ gpus: [{ access: { devices: [] } }] });
   const sick = fixture("xpu-health.json").replace('channels are healthy.", "status": "OK"', '", "status": "Critical"');
   const ill = await intelVendor(tools({ ...xpu, "xpu-smi health -d 0 -j": sick }), nodes, "box").read(signal);
   expect(ill).toMatchObject({
@@ -150,6 +152,29 @@ describe("GPUs of all makers", () => {
       { uuid: "AMD-6F1F0A2B3C4D5E6F", utilizationRatio: 0.4, memoryUsedBytes: gib },
       { uuid: "AMD-6F1F0A2B3C4D5E70" },
     ]);
+  });
+
+  it("are listed beside a maker whose tool fails, which is named", async () => {
+    const failing: RunVendorTool = async (tool) =>
+      tool === "xpu-smi" ? { kind: "failed", reason: "timeout" } : { kind: "missing" };
+    const nvidia: GpuFacts = {
+      kind: "found",
+      driverVersion: "580",
+      cudaVersion: "13.0",
+      gpus: [plainGpu({ uuid: "GPU-a", index: 0, name: "H100", memoryBytes: 80 * gib })],
+    };
+    const probe = { name: "gpu", read: async () => nvidia };
+    expect(await allGpus(probe, otherVendors({ run: failing })).probe.read(signal)).toMatchObject({
+      ...nvidia,
+      gpus: [{ uuid: "GPU-a", healthy: true }],
+      broken: new Map([["intel", "xpu-smi: timeout"]]),
+    });
+    const broken = { name: "gpu", read: async (): Promise<GpuFacts> => ({ kind: "broken", reason: "exit 9" }) };
+    expect(await allGpus(broken, vendors).probe.read(signal)).toMatchObject({
+      kind: "found",
+      gpus: [{ uuid: "AMD-6F1F0A2B3C4D5E6F" }, { uuid: "AMD-6F1F0A2B3C4D5E70" }],
+      broken: new Map([["nvidia", "exit 9"]]),
+    });
   });
 
   it("are none without any tool, and broken while one fails", async () => {
