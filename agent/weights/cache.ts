@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import { type BlobStore, createBlobStore, replaceFile } from "./blobs.ts";
 import {
   type Content,
+  createReadAheadBudget,
   type DownloadSource,
   download,
   type Pace,
@@ -83,6 +84,7 @@ export function createCache(options: CacheOptions): Cache {
     return sha256 === undefined || sizeBytes === undefined ? undefined : { sha256, sizeBytes };
   };
 
+  const readAheadBudget = createReadAheadBudget();
   const borrow: Cache["borrow"] = ({ content, ...fetch }, arrived, signal) =>
     download(
       {
@@ -95,6 +97,7 @@ export function createCache(options: CacheOptions): Cache {
         needSpace: async (left) => (content.sizeBytes === undefined ? freeSpace(left ?? 0) : undefined),
         pace: options.pace,
         readAhead: options.readAhead,
+        readAheadBudget,
       },
       signal,
     );

@@ -72,6 +72,7 @@ interface DownloadRequest {
   onBytes(source: SourceName, bytes: number): void;
   readonly pace?: Pace | undefined;
   readonly readAhead?: ReadAhead | undefined;
+  readonly readAheadBudget: ReadAheadBudget;
   /** Deletes the partial file of any failed download: an untrusted sender must not fill the disk with parts. */
   readonly isFleeting?: boolean | undefined;
 }
@@ -82,12 +83,29 @@ export interface Pace {
   readonly perMs: number;
 }
 
-/** Ranges of a large file are requested at the same time and written in order; memory: `count` times `bytes`. */
+/** Ranges of a large file are requested at the same time and written in order; memory: `count` times `bytes`, within the budget of all downloads. */
 export interface ReadAhead {
   readonly bytes: number;
   readonly count: number;
   /** Files with less to fetch are read as one stream. */
   readonly minBytes: number;
+}
+
+export type ReadAheadBudget = ReturnType<typeof createReadAheadBudget>;
+
+/** Memory of requested ranges, in bytes, over all downloads. Nothing waits for it: without space a file is read as one stream. */
+export function createReadAheadBudget(maxBytes = 192 * 1024 ** 2) {
+  let left = maxBytes;
+  return {
+    take(bytes: number): boolean {
+      if (bytes > left) return false;
+      left -= bytes;
+      return true;
+    },
+    give(bytes: number): void {
+      left += bytes;
+    },
+  };
 }
 
 export interface Verified {
@@ -216,7 +234,8 @@ async function fillAhead(
   const pace = request.pace ?? defaultPace;
   const stop = new AbortController();
   const inner = AbortSignal.any([signal, stop.signal]);
-  const lanes: Promise<Buffer>[] = [];
+  const lanes: { readonly size: number; readonly chunk: Promise<Buffer> }[] = [];
+  const { readAheadBudget: budget } = request;
   const first = part.bytes();
   let next = first;
   try {
@@ -225,13 +244,18 @@ async function fillAhead(
       const most = part.bytes() === first ? 1 : count;
       while (next < total && lanes.length < most) {
         const until = Math.min(next + bytes, total);
-        const lane = rangeOf(source, { from: next, until, tag: undefined }, pace, inner);
-        lane.catch(() => {});
-        lanes.push(lane);
+        if (!budget.take(until - next)) break;
+        const chunk = rangeOf(source, { from: next, until, tag: undefined }, pace, inner);
+        chunk.catch(() => {});
+        lanes.push({ size: until - next, chunk });
         next = until;
       }
-      const chunk = await (lanes.shift() as Promise<Buffer>);
+      const [lane] = lanes;
+      if (!lane) return false;
+      const chunk = await lane.chunk;
       await part.append(chunk);
+      lanes.shift();
+      budget.give(lane.size);
       request.onBytes(source.name, chunk.length);
       request.onProgress(part.bytes(), total);
     }
@@ -242,6 +266,8 @@ async function fillAhead(
     return false;
   } finally {
     stop.abort();
+    // An aborted range holds its memory until it ends.
+    for (const { size, chunk } of lanes) void chunk.catch(() => {}).then(() => budget.give(size));
   }
 }
 

@@ -1,9 +1,9 @@
 // Read-only folders of the operator that hold weights, such as a network file system: another agent's models folder, or a cache
 // of the hub tools. Never written. Its files are copied into the cache and verified like a download, and every customer of the
 // host may use them.
-import { createReadStream } from "node:fs";
-import { readdir, readFile, readlink, stat } from "node:fs/promises";
+import * as disk from "node:fs/promises";
 import { basename, join, relative } from "node:path";
+import { Readable } from "node:stream";
 import { type Content, type DownloadSource, sharedSha256 } from "./download.ts";
 import { chooseFrom, type Found } from "./repository.ts";
 import { isPlainPath, type RepositorySource } from "./source.ts";
@@ -15,20 +15,69 @@ const maxFiles = 10_000;
 /** Git's hash of a small file, sha256 of a large one. */
 const digestForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 
-/** Empty: no folder is set. */
-export function createSharedFolder(folders: readonly string[]) {
+type Disk = Pick<typeof disk, "open" | "readdir" | "readFile" | "readlink" | "stat">;
+
+const limitMs = 10_000;
+const pauseMs = 60_000;
+const pieceBytes = 1024 * 1024;
+
+/** Runs one call of a folder; rejects when it takes too long, or the folder is skipped. */
+type Bounded = <T>(call: () => Promise<T>) => Promise<T>;
+
+/**
+ * Calls of a network file system that hangs never end, and each holds one of the few threads of the process: calls of a folder run
+ * one at a time, and after a late one the folder is skipped for a minute, and as long as that call runs.
+ */
+function createBounded(ms: number): Bounded {
+  let last: Promise<unknown> = Promise.resolve();
+  let skippedUntilMs = 0;
+  let isStuck = false;
+
+  async function run<T>(call: () => Promise<T>): Promise<T> {
+    if (isStuck || performance.now() < skippedUntilMs) throw new Error("the folder does not reply");
+    const running = call();
+    const { promise, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(() => {
+      isStuck = true;
+      skippedUntilMs = performance.now() + pauseMs;
+      const ended = () => {
+        isStuck = false;
+      };
+      running.then(ended, ended);
+      reject(new Error(`the folder did not reply within ${ms} ms`));
+    }, ms);
+    try {
+      return await Promise.race([running, promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  return (call) => {
+    const mine = last.then(() => run(call));
+    last = mine.catch(() => {});
+    return mine;
+  };
+}
+
+/** Empty: no folder is set. `calls`, `ms`: of tests. */
+export function createSharedFolder(folders: readonly string[], calls: Disk = disk, ms = limitMs) {
+  const bounds = new Map(folders.map((folder) => [folder, createBounded(ms)]));
+  const boundedIn = (folder: string): Bounded => bounds.get(folder) as Bounded;
   const repoFolder = (folder: string, repo: string): string => join(folder, `models--${repo.replaceAll("/", "--")}`);
 
   /** Files of a cache of the hub tools: their links name the digest of each. */
-  async function listed(root: string, commit: string) {
+  async function listed(bounded: Bounded, root: string, commit: string) {
     const snapshot = join(root, "snapshots", commit);
-    const entries = await readdir(snapshot, { recursive: true, withFileTypes: true }).catch(() => []);
+    const entries = await bounded(() => calls.readdir(snapshot, { recursive: true, withFileTypes: true })).catch(
+      () => [],
+    );
     const links = entries.filter((entry) => entry.isSymbolicLink()).slice(0, maxFiles);
     const files = links.map(async ({ parentPath, name }) => {
       const at = join(parentPath, name);
       const path = relative(snapshot, at);
-      const digest = basename(await readlink(at));
-      const seen = await stat(at).catch(() => undefined);
+      const digest = basename(await bounded(() => calls.readlink(at)).catch(() => ""));
+      const seen = await bounded(() => calls.stat(at)).catch(() => undefined);
       if (!seen?.isFile() || !isPlainPath(path) || !digestForm.test(digest)) return [];
       return [{ path, digest, sizeBytes: seen.size }];
     });
@@ -43,8 +92,9 @@ export function createSharedFolder(folders: readonly string[]) {
       if (digest === undefined || sizeBytes === undefined) return undefined;
       for (const folder of folders)
         for (const path of [join(folder, "blobs", digest), join(repoFolder(folder, repo), "blobs", digest)]) {
-          const seen = await stat(path).catch(() => undefined);
-          if (seen?.isFile() && seen.size === sizeBytes) return fileSource(path, sizeBytes);
+          const bounded = boundedIn(folder);
+          const seen = await bounded(() => calls.stat(path)).catch(() => undefined);
+          if (seen?.isFile() && seen.size === sizeBytes) return fileSource(calls, bounded, path, sizeBytes);
         }
       return undefined;
     },
@@ -53,10 +103,13 @@ export function createSharedFolder(folders: readonly string[]) {
       if (source.kind !== "hub") return undefined;
       for (const folder of folders) {
         const root = repoFolder(folder, source.repo);
-        const named = await readFile(join(root, "refs", source.revision), "utf8").catch(() => source.revision);
+        const bounded = boundedIn(folder);
+        const named = await bounded(() => calls.readFile(join(root, "refs", source.revision), "utf8")).catch(
+          () => source.revision,
+        );
         const commit = named.trim();
         if (!/^[0-9a-f]{40}$/.test(commit)) continue;
-        const all = await listed(root, commit);
+        const all = await listed(bounded, root, commit);
         if (all.length === 0) continue;
         const { chosen, entry } = chooseFrom(source, all);
         const files = chosen.map(({ path, digest, sizeBytes }) => {
@@ -75,10 +128,33 @@ export function createSharedFolder(folders: readonly string[]) {
   };
 }
 
-function fileSource(path: string, sizeBytes: number): DownloadSource {
+async function* pieces(calls: Disk, bounded: Bounded, path: string, from: number): AsyncGenerator<Buffer> {
+  let opening: ReturnType<Disk["open"]> | undefined;
+  const file = await bounded(() => {
+    opening = calls.open(path);
+    return opening;
+  }).catch((error) => {
+    opening?.then((late) => late.close()).catch(() => {});
+    throw error;
+  });
+  try {
+    for (let at = from; ; ) {
+      const piece = Buffer.allocUnsafe(pieceBytes);
+      const { bytesRead } = await bounded(() => file.read(piece, 0, pieceBytes, at));
+      if (bytesRead === 0) return;
+      at += bytesRead;
+      yield piece.subarray(0, bytesRead);
+    }
+  } finally {
+    // A close waits for a read that hangs.
+    void file.close().catch(() => {});
+  }
+}
+
+function fileSource(calls: Disk, bounded: Bounded, path: string, sizeBytes: number): DownloadSource {
   return {
     name: "shared",
-    async open({ from }, signal) {
+    async open({ from }) {
       const headers: Readonly<Record<string, string>> = {
         "content-length": `${sizeBytes - from}`,
         "content-range": `bytes ${from}-${sizeBytes - 1}/${sizeBytes}`,
@@ -86,7 +162,7 @@ function fileSource(path: string, sizeBytes: number): DownloadSource {
       return {
         status: from > 0 ? 206 : 200,
         header: (name) => headers[name],
-        body: createReadStream(path, { start: from, signal, highWaterMark: 1024 * 1024 }),
+        body: Readable.from(pieces(calls, bounded, path, from), { objectMode: false }),
         url: new URL("file:///shared"),
       };
     },

@@ -1,7 +1,7 @@
 // Servers that customers name send sizes, lists and challenges as they like.
 import { Readable } from "node:stream";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { download } from "../../../../agent/weights/download.ts";
+import { createReadAheadBudget, download } from "../../../../agent/weights/download.ts";
 import { createResolveModelScope } from "../../../../agent/weights/modelscope.ts";
 import { createNamedWeb } from "../../../../agent/weights/named-web.ts";
 import { createResolveOci } from "../../../../agent/weights/oci.ts";
@@ -85,6 +85,7 @@ describe("a size that no file can have", () => {
         arrived: async () => false,
         onProgress: () => {},
         onBytes: () => {},
+        readAheadBudget: createReadAheadBudget(),
       };
       await expect(download(request, signal)).rejects.toMatchObject({ code: "hub_checksum_mismatch" });
       expect(open).not.toHaveBeenCalled();
