@@ -253,7 +253,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     }
     const format = formatOf(path);
     const read = format ? chatAnswer(format, body, ticket.maxTokens) : body;
-    if (!read || !isAnswer(format ? chatPath : path, status, contentType, read)) {
+    if (!read || !isAnswer(format ? chatPath : path, status, contentType, read, ticket.units?.asked.items)) {
       this.broke("the model server sent a reply that is not an answer");
       return;
     }

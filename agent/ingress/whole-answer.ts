@@ -1,4 +1,5 @@
 // Validates and prices the usage of a complete answer.
+import { scoresOf } from "../../proto/engine-scores.ts";
 import { isJsonObject } from "../../proto/json-object.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import type { UsageSource } from "../../proto/usage.ts";
@@ -88,15 +89,29 @@ const shapes: Readonly<Record<string, readonly [key: string, isValid: (value: un
 };
 const textPaths: ReadonlySet<string> = new Set(["/v1/audio/transcriptions", "/v1/audio/translations"]);
 
-/** False: the engine failed, and the reply is neither delivered nor billed. `status`: 200 to 299. */
-export function isAnswer(path: string, status: number, contentType: string, body: Buffer): boolean {
+const scorePaths: ReadonlySet<string> = new Set(["/v1/rerank", "/v1/score", "/rerank"]);
+
+/**
+ * False: the engine failed, and the reply is neither delivered nor billed. `status`: 200 to 299. `items`: documents to score, where
+ * there are any.
+ */
+export function isAnswer(path: string, status: number, contentType: string, body: Buffer, items = 0): boolean {
   if (status === 204 || status === 205) return false;
   // A transcript of silence is an empty text.
   if (textPaths.has(path) && /^text\/(plain|vtt)\b|^application\/x-subrip\b/.test(contentType)) return true;
   // Raw audio does not arrive here; see passed-bytes.ts.
   if (path === "/v1/audio/speech" || !/^application\/([\w.-]+\+)?json\b/.test(contentType)) return false;
+  if (scorePaths.has(path) && body.length <= maxParsedBytes) return hasScores(body, items);
   const shape = shapes[path];
   return body.length > maxParsedBytes ? hasOuterShape(body, shape?.[0]) : hasShape(body, shape);
+}
+
+function hasScores(body: Buffer, items: number): boolean {
+  try {
+    return scoresOf(JSON.parse(body.toString()), items).length > 0;
+  } catch {
+    return false;
+  }
 }
 
 function hasShape(body: Buffer, shape: (typeof shapes)[string] | undefined): boolean {

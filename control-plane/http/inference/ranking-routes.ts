@@ -1,4 +1,6 @@
 // Rerankers (the format of Cohere and Jina), scorers (vLLM's) and moderation (OpenAI's).
+
+import { scoresOf } from "../../../proto/engine-scores.ts";
 import { costUsd } from "../../../proto/money.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { Caller } from "../../accounts/caller.ts";
@@ -20,7 +22,7 @@ import {
 } from "./ranking-schemas.ts";
 import { compatPost, type Relays, renderedWhole } from "./relay-route.ts";
 import { moderation, moderationModel, moderationResult } from "./tasks/moderation.ts";
-import { rerank, scoresOf } from "./tasks/rerank.ts";
+import { rerank } from "./tasks/rerank.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -109,7 +109,8 @@ async function bursts(): Promise<number> {
 it("keeps the light one's p95 wait within twice its wait alone", async () => {
   const alone = await bursts();
   const load = offer("heavy", 60);
-  await expect.poll(() => engine.running, { timeout: 20_000 }).toBe(batch);
+  // One place is kept for the light one, which asked within the last minute.
+  await expect.poll(() => engine.running, { timeout: 20_000 }).toBe(batch - 1);
   const beside = await bursts();
   isOver = true;
   await Promise.all(load);

@@ -62,6 +62,17 @@ const tasks: readonly Task[] = [
     reply: (usage) => `{"data":[{"embedding":[0.1]}],"usage":${usage}}`,
   },
   {
+    task: "rerank",
+    ticket: { stream: false, maxTokens: 0, units: unitsOf({ items: 2 }) },
+    reply: (usage) =>
+      `{"results":[{"index":1,"relevance_score":0.5},{"index":0,"relevance_score":0.1}],"usage":${usage}}`,
+  },
+  {
+    task: "score",
+    ticket: { stream: false, maxTokens: 0, units: unitsOf({ items: 1 }) },
+    reply: (usage) => `{"data":[{"index":0,"score":-2}],"usage":${usage}}`,
+  },
+  {
     task: "audio/transcriptions",
     ticket: { stream: false, maxTokens: 0, units: unitsOf({ audioMs: 1000 }) },
     reply: (usage) => `{"text":"Hi","usage":${usage}}`,
@@ -155,6 +166,19 @@ describe.each(tasks)("a complete reply to $task", (task) => {
 
   it.each(impossible)("is a 502 and costs nothing with %s", async (_, usage) => {
     expectRefused(await ask(task, { contentType: "application/json", pieces: [task.reply(usage)] }));
+  });
+});
+
+describe("a reranker's reply", () => {
+  const rerank = tasks.find(({ task }) => task === "rerank") as Task;
+  it.each([
+    ["lacks a document", '[{"index":0,"score":1}]'],
+    ["repeats a document", '[{"index":0,"score":1},{"index":0,"score":1}]'],
+    ["has a place that no document has", '[{"index":0,"score":1},{"index":4294967294,"score":1}]'],
+    ["has a score that is no number", '[{"index":0,"score":1},{"index":1,"score":"high"}]'],
+  ])("is a 502 and costs nothing when it %s", async (_, results) => {
+    const body = `{"results":${results},"usage":{"prompt_tokens":3,"completion_tokens":0}}`;
+    expectRefused(await ask(rerank, { contentType: "application/json", pieces: [body] }));
   });
 });
 

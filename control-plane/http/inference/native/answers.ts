@@ -1,7 +1,8 @@
 // Converts an engine's response from OpenAI's format to that of native inference. Pure; throws on any other format.
+
+import { scoresOf } from "../../../../proto/engine-scores.ts";
 import type { Trace } from "../../../inference/completion.ts";
 import type { WholeAnswer } from "../buffered-sink.ts";
-import { scoresOf } from "../tasks/rerank.ts";
 import { wholeWav } from "../whole-wav.ts";
 import { dataUri } from "./media.ts";
 

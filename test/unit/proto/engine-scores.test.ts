@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { scoresOf } from "../../../../../control-plane/http/inference/tasks/rerank.ts";
+import { scoresOf } from "../../../proto/engine-scores.ts";
 
 describe("scores of an engine's response", () => {
   it.each([
