@@ -22,7 +22,7 @@ import { HostReports } from "./host-reports.ts";
 import { type FleetStream, type Incoming, incoming } from "./incoming.ts";
 import { asRpcError } from "./rpc-error.ts";
 import { createUsageBatches, type UsageBatches } from "./usage-batches.ts";
-import { readHello, writeDesired } from "./wire.ts";
+import { readHello, withoutNul, writeDesired } from "./wire.ts";
 
 export interface SessionTimes {
   readonly leaseTtlMs: number;
@@ -86,7 +86,7 @@ export async function openSession(
   const messages = incoming(stream);
   const first = await messages.next(helloLimitMs);
   const introduction =
-    first?.body === "hello" && first.hello ? readHello(first.hello, host) : { why: "no Hello received" };
+    first?.body === "hello" && first.hello ? readHello(withoutNul(first.hello), host) : { why: "no Hello received" };
   if ("why" in introduction) {
     deps.log.warn({ peer: stream.getPeer(), host, why: introduction.why }, "agent session refused");
     stream.emit("error", asRpcError(new NodeRefused(introduction.why)));
@@ -277,11 +277,11 @@ class AgentSession implements FleetSession {
       if (!message || this.#isEnding) return;
       this.#lastMessageMs = this.#deps.monotonicMs();
       if (message.body === "renew" && message.renew) this.#renew(message.renew.sequence);
-      else if (message.body === "report" && message.report) this.#reports.take(message.report);
+      else if (message.body === "report" && message.report) this.#reports.take(withoutNul(message.report));
       else if (message.body === "weightsWanted" && message.weightsWanted)
         void this.#sendNeighbours(message.weightsWanted);
       else if (message.body === "commandResult" && message.commandResult)
-        void this.#commands.take(message.commandResult);
+        void this.#commands.take(withoutNul(message.commandResult));
       else if (message.body === "usage" && message.usage) this.#usage.take(message.usage.records);
     }
   }

@@ -35,6 +35,21 @@ const bytesOf = (text: string) => Math.min(Number(text), maxBytes);
 const integerOf = (value: number | string) => Math.min(Number(value), maxInteger);
 const maxAdapters = 256;
 
+/**
+ * Replaces NUL in the texts of a message, in place, and returns it. PostgreSQL refuses NUL, so that a report with one would fail again
+ * and again, for all instances of its host.
+ */
+export function withoutNul<T>(message: T): T {
+  if (typeof message === "string") return message.replaceAll("\0", "\ufffd") as T;
+  if (typeof message !== "object" || message === null || Buffer.isBuffer(message)) return message;
+  const fields = message as Record<string, unknown>;
+  for (const [name, value] of Object.entries(fields)) {
+    const clean = withoutNul(value);
+    if (clean !== value) fields[name] = clean;
+  }
+  return message;
+}
+
 /** Returns `why` when the message is not a valid Hello of the certificate's `host`. */
 export function readHello(wire: Hello__Output, host: HostId): { readonly hello: Hello } | { readonly why: string } {
   if (wire.hostId !== host) return { why: `host id ${wire.hostId.slice(0, 64)} does not match the certificate` };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readInventory, readLive, readObservation } from "../../../../control-plane/rpc/wire.ts";
+import { readInventory, readLive, readObservation, withoutNul } from "../../../../control-plane/rpc/wire.ts";
 import type { HostReport__Output } from "../../../../proto/gen/stoker/fleet/v1/HostReport.ts";
 import type { InstanceReport__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { Inventory__Output } from "../../../../proto/gen/stoker/fleet/v1/Inventory.ts";
@@ -62,5 +62,23 @@ describe("figures of a report", () => {
     );
     expect(live.load).toMatchObject({ memoryUsedBytes: pebibyte, memoryTotalBytes: pebibyte });
     expect(live.gpus[0]?.memoryUsedBytes).toBe(pebibyte);
+  });
+});
+
+describe("texts of a report", () => {
+  it("have no NUL, which PostgreSQL refuses, in any field", () => {
+    const id = Buffer.from([0]);
+    const report = {
+      failMessage: "no \0 tensors",
+      gpus: [{ name: "\0" }],
+      names: ["a\0b", "c"],
+      count: 3,
+      id,
+      none: null,
+    };
+    expect(withoutNul(report)).toEqual({
+      ...{ failMessage: "no \ufffd tensors", gpus: [{ name: "\ufffd" }], names: ["a\ufffdb", "c"] },
+      ...{ count: 3, id: Buffer.from([0]), none: null },
+    });
   });
 });
