@@ -28,7 +28,7 @@ const labels = { results: [{ label: "positive", score: 0.9 }], usage };
 const answers: readonly (readonly [task: string, told: object | undefined, shown: string])[] = [
   ["text-generation", text, " Paris."],
   ["embeddings", { data: [{ embedding: [0.5] }, { embedding: [0.25] }], usage }, "0.25"],
-  ["reranker", { results: [{ index: 0, relevance_score: 0.75 }], usage }, "0.75"],
+  ["reranker", { scores: [0.75, 0.25], usage }, "0.75"],
   ["automatic-speech-recognition", heard, "Hello"],
   ["text-to-speech", undefined, "data:audio/wav;base64,"],
   ["text-to-image", { data: [{ b64_json: "cGlj" }] }, "data:image/png;base64,"],

@@ -30,7 +30,7 @@ export interface Miss {
 }
 
 const wrong = { none: "of these" };
-const texts = ["text", "ab", "1:1", "64x64", "data:image/png;base64,AAAA"];
+const texts = ["text", "ab", "1:1", "64x64", "data:image/png;base64,AAAA", "08:00"];
 
 const typesOf = ({ type, anyOf = [], oneOf = [] }: Schema): readonly string[] => [
   ...(type === undefined ? [] : [type].flat()),

@@ -207,6 +207,8 @@ const wordsByPattern: Readonly<Record<string, string>> = {
   "^[1-9]\\d{1,3}x[1-9]\\d{1,3}$": "be width and height in pixels with an x between them, such as 512x512",
   "^[A-Za-z]{2}$": "be a language of two letters (ISO 639-1), such as en",
   "^[dD][aA][tT][aA]:": "be a data: URI with the media itself, such as data:image/png;base64,iVBOR",
+  "^([01][0-9]|2[0-3]):[0-5][0-9]$": "be a time of day from 00:00 to 23:59, such as 08:30",
+  "^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$": "be a time of day from 00:00 to 24:00, such as 18:00",
   "^[1-9]\\d?:[1-9]\\d?$": "be a ratio of two numbers up to 99, such as 16:9",
 };
 
