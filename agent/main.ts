@@ -179,8 +179,19 @@ async function openHost({ config, log, version, ports }: Process, reportSoon: ()
   const volumes = hostVolumes(config, driverName, hostId, log);
   const driver = measuredDriver(volumes?.withVolumes(plain) ?? plain, metrics.registry);
   return {
-    ...{ lastBackup, metrics, lock, state, hostId, kernelLog, xids, rentals, fingerprint, inventory },
-    ...{ driverName, volumes, driver },
+    lastBackup,
+    metrics,
+    lock,
+    state,
+    hostId,
+    kernelLog,
+    xids,
+    rentals,
+    fingerprint,
+    inventory,
+    driverName,
+    volumes,
+    driver,
   };
 }
 

@@ -13,8 +13,13 @@ export const instancePhases = [
 ] as const;
 export type InstancePhase = (typeof instancePhases)[number];
 
+/** Phases in which its engine has given its memory up, or takes it back. */
+export const sleepingPhases: readonly InstancePhase[] = ["asleep", "waking"];
+
+export const isSleeping = (phase: InstancePhase): boolean => sleepingPhases.includes(phase);
+
 /** Phases in which it holds its place and serves: now, or once a request has woken it. */
-export const servingPhases: readonly InstancePhase[] = ["ready", "asleep", "waking"];
+export const servingPhases: readonly InstancePhase[] = ["ready", ...sleepingPhases];
 
 export const isServing = (phase: InstancePhase): boolean => servingPhases.includes(phase);
 

@@ -384,7 +384,10 @@ class Scaler implements Actor {
     const fleet = this.#fleet;
     const samples = this.#samples;
     samples.push({
-      ...{ atMs: nowMs, load: fleet.load, isStarting: fleet.starting > 0, arrived: fleet.arrived },
+      atMs: nowMs,
+      load: fleet.load,
+      isStarting: fleet.starting > 0,
+      arrived: fleet.arrived,
       queueP95Ms: fleet.timesOf("queueTimes"),
       ttftP95Ms: fleet.timesOf("firstTokenTimes"),
     });

@@ -19,6 +19,7 @@ import {
   operatingSystemProbe,
 } from "./host-parts.ts";
 import type { Probe } from "./probe.ts";
+import { plainGpu } from "./vendors/vendor.ts";
 import type { XidWatch } from "./xid.ts";
 
 export interface InventoryOptions {
@@ -284,20 +285,14 @@ export function virtualGpus(
   const fitting = Math.floor(bytes / (overrides.gpuMemoryBytes ?? minBytes));
   const count = overrides.gpus ?? Math.max(1, Math.min(2 * host.cpuCores, fitting, max));
   const memoryBytes = overrides.gpuMemoryBytes ?? Math.floor(bytes / Math.max(1, count));
-  return Array.from({ length: count }, (_, index) => ({
-    uuid: `cpu-${host.hostname}-${index}`,
-    index,
-    type: "other",
-    name: "share of processor and memory",
-    memoryBytes,
-    healthy: true,
-    unhealthyReason: "",
-    faultId: "",
-    pciBusId: "",
-    migProfile: "",
-    parentUuid: "",
-    computeCapability: "",
-    powerLimitWatts: 0,
-    eccUncorrected: 0,
-  }));
+  return Array.from({ length: count }, (_, index) =>
+    plainGpu({
+      uuid: `cpu-${host.hostname}-${index}`,
+      index,
+      name: "share of processor and memory",
+      memoryBytes,
+      healthy: true,
+      unhealthyReason: "",
+    }),
+  );
 }

@@ -10,7 +10,7 @@ const enginePaths: ReadonlySet<string> = new Set([
   formatPaths.messages,
   "/v1/embeddings",
   "/v1/rerank",
-  // Of text-embeddings-inference.
+  // Only text-embeddings-inference has it.
   "/rerank",
   "/v1/score",
   "/v1/classify",

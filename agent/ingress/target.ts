@@ -40,7 +40,7 @@ export class Target {
   readonly prompts = new PromptCounter();
   /** Time in the queue. */
   readonly queueTimes: RecentTimes;
-  /** Of streams: arrival to first token. */
+  /** Time from arrival to first token of streamed requests. */
   readonly firstTokenTimes: RecentTimes;
   readonly running = new SlotList<Cuttable>();
   /** Shared by the instances of one deployment. */

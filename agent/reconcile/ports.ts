@@ -42,9 +42,9 @@ export interface DataPathStats {
   readonly tokensTotal?: number;
   readonly finished?: number;
   readonly turnedAway?: number;
-  /** Of requests of the last 15 s; undefined: none. */
+  /** Time in the queue, over requests of the last 15 s; undefined: there were none. */
   readonly queueP95Ms?: number | undefined;
-  /** The same from arrival to first token, of streams. */
+  /** Time from arrival to first token of streamed requests, likewise. */
   readonly ttftP95Ms?: number | undefined;
   readonly promptTokens?: number;
   /** Time since the last request began or ended here; undefined: there was none. */

@@ -2,7 +2,7 @@
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
-import { type InstancePhase, isServing } from "../../proto/instance-phase.ts";
+import { type InstancePhase, isServing, isSleeping } from "../../proto/instance-phase.ts";
 import { engineVersion } from "../engines/allowed-image.ts";
 import { cacheIsolationOf, traitsOf } from "../engines/engine-traits.ts";
 import type { Observed } from "./driver.ts";
@@ -95,8 +95,14 @@ export function servingOf(view: View): readonly Serving[] {
     if (!facts || seen?.state !== "running" || !isPaid || tombstones.has(instanceId)) return [];
     const phase = phaseOf(spec, seen, facts);
     if (!isServing(phase) && !(spec.engine === "container" && phase === "loading")) return [];
-    const isAsleep = phase === "asleep" || phase === "waking";
-    return [{ instanceId, deployId: seen.deployId, identity: seen.identity, ...(isAsleep ? { isAsleep } : {}) }];
+    return [
+      {
+        instanceId,
+        deployId: seen.deployId,
+        identity: seen.identity,
+        ...(isSleeping(phase) ? { isAsleep: true } : {}),
+      },
+    ];
   });
 }
 

@@ -1,4 +1,4 @@
-// What every source with a list of files has in common: a hub, a bucket, a registry.
+// Files of a source that lists them (hub, bucket, registry): choice, identity and checks.
 import { createHash } from "node:crypto";
 import { chooseModel, chooseSnapshot, partsOf, type RepoFile, refuseOtherFormats } from "./choose-file.ts";
 import type { Content, DownloadSource } from "./download.ts";

@@ -2,6 +2,7 @@
 // account's own data key. The additional data binds each to its row.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import type { AccountId, HostId } from "../../proto/ids.ts";
+import { oncePer } from "../../proto/once-per.ts";
 import type { DataKeys } from "./data-keys.ts";
 import {
   type AccountSecrets,
@@ -29,12 +30,7 @@ export function authoritySeal(secrets: AccountSecrets): KekSeal<string> {
 
 /** Returns the key of a KEK for the purpose `info`; derives each once. */
 function derivedKeys(info: string): (kek: Kek) => Buffer {
-  const derived = new WeakMap<Kek, Buffer>();
-  return (kek) => {
-    const key = derived.get(kek) ?? Buffer.from(hkdfSync("sha256", kek.bytes, "", info, 32));
-    derived.set(kek, key);
-    return key;
-  };
+  return oncePer((kek: Kek) => Buffer.from(hkdfSync("sha256", kek.bytes, "", info, 32)));
 }
 
 interface KekSeal<Id extends string> {

@@ -78,14 +78,17 @@ export function createGpuTime(deps: {
     for (const [index, claimed] of minutes.entries()) {
       const of = known[index];
       const { instance, startMs, isAsleep } = claimed;
-      const [key, other] = [isAsleep, !isAsleep].map((kind) => `${instance}/${startMs}/${kind}`) as [string, string];
+      const keyOf = (ofSleep: boolean) => `${instance}/${startMs}/${ofSleep}`;
       // A minute has 60 seconds, awake and asleep together.
-      const readyMs = Math.min(claimed.readyMs, minuteMs - Math.max(of?.otherMs ?? 0, spent.get(other) ?? 0));
+      const otherMs = Math.max(of?.otherMs ?? 0, spent.get(keyOf(!isAsleep)) ?? 0);
+      const readyMs = Math.min(claimed.readyMs, minuteMs - otherMs);
       const minute = { ...claimed, readyMs };
       if (!of) strange.push(claimed);
       else if (!isWithinLife(minute, of, nowMs) || readyMs < 1) impossible.push(claimed);
-      else if (spent.set(key, Math.max(spent.get(key) ?? 0, readyMs)))
+      else {
+        spent.set(keyOf(isAsleep), Math.max(spent.get(keyOf(isAsleep)) ?? 0, readyMs));
         records.set(minute.id, { minute, record: asRecord(minute, of), gpu: of.gpu, isCovered: of.isCovered });
+      }
     }
     await quarantine(strange, host, unknownInstance);
     await quarantine(impossible, host, outsideLife);

@@ -15,7 +15,7 @@ export interface LoggedRequest
   readonly key: KeyId | "";
   /** An EndReason of proto/usage.ts. */
   readonly endReason: string;
-  /** That served it. */
+  /** Tier that served the request. */
   readonly tier: ServiceTier;
 }
 

@@ -78,7 +78,7 @@ export class LoadSamples {
       }
       waits.push(seen);
       const here = seen.inFlight + seen.waiting;
-      const now: Counts = { finished: seen.finished ?? 0, turnedAway: seen.turnedAway ?? 0, here };
+      const now: Counts = { finished: seen.finished ?? 0, refused: seen.turnedAway ?? 0, here };
       // The first report has totals only; rates need a second one.
       const since = last ?? now;
       counts.set(id, now);
@@ -91,7 +91,10 @@ export class LoadSamples {
     const atMs = this.#clock();
     const keepFromMs = atMs - this.windowsOf(deployment).downMs;
     const sample: Sample = {
-      ...{ atMs, load, isStarting, arrived },
+      atMs,
+      load,
+      isStarting,
+      arrived,
       queueP95Ms: meanOf(waits.map((one) => one.queueP95Ms)),
       ttftP95Ms: meanOf(waits.map((one) => one.ttftP95Ms)),
     };
@@ -138,7 +141,7 @@ function figuresOf(aged: AgedLive | undefined, id: Instance["id"]): InstanceLive
 /** Counters of one instance since its agent started. */
 interface Counts {
   readonly finished: number;
-  readonly turnedAway: number;
+  readonly refused: number;
   /** Running and waiting requests. */
   readonly here: number;
 }
@@ -146,8 +149,8 @@ interface Counts {
 /** Requests that arrived between two reports. Not below 0: the agent may have restarted. */
 function arrivals(since: Counts, now: Counts): number {
   const ended = now.finished - since.finished;
-  const turnedAway = now.turnedAway - since.turnedAway;
-  return ended < 0 || turnedAway < 0 ? 0 : Math.max(0, ended + turnedAway + now.here - since.here);
+  const refused = now.refused - since.refused;
+  return ended < 0 || refused < 0 ? 0 : Math.max(0, ended + refused + now.here - since.here);
 }
 
 /** Undefined without values. */
@@ -161,11 +164,11 @@ function meanOf(values: readonly (number | undefined)[]): number | undefined {
  * current load, because refused clients retry.
  */
 function unmet(load: number, since: Counts, now: Counts): number {
-  const turnedAway = now.turnedAway - since.turnedAway;
+  const refused = now.refused - since.refused;
   const ended = now.finished - since.finished;
   // Lower than before: the agent restarted.
-  if (turnedAway <= 0 || ended < 0) return 0;
-  return load * Math.min(1, turnedAway / Math.max(1, ended));
+  if (refused <= 0 || ended < 0) return 0;
+  return load * Math.min(1, refused / Math.max(1, ended));
 }
 
 /** Keeps only the first and last of consecutive equal samples, so an idle day costs no memory. */

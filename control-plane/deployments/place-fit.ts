@@ -71,7 +71,7 @@ function gpusInTurn(host: Held, want: Want): readonly FreeGpu[] {
     .sort((a, b) => b.freeBytes - a.freeBytes || byIndex(a.gpu, b.gpu));
 }
 
-/** What an instance in turn claims of its GPU. */
+/** Memory that an instance claims of a GPU that sleeping instances use in turn. */
 export const turnBytes = ({ memoryBytes }: Pick<Gpu, "memoryBytes">): number =>
   Math.max(1, Math.floor(memoryBytes / sleepersPerGpu));
 

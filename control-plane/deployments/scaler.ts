@@ -2,6 +2,7 @@
 // a changed target is written, guarded by the revision it was decided on. The time of last use is in the deployment's row.
 import type { Logger } from "pino";
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
+import { isSleeping } from "../../proto/instance-phase.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { type AgedLive, freshMs } from "../fleet/live.ts";
 import { scaleTo } from "./autoscale.ts";
@@ -75,10 +76,10 @@ export function createScaler(deps: {
         const windows = loads.windowsOf(deployment);
         const idleForMs = isWatched ? atMs - idleSinceMs : 0;
         const question = { min, max, target, maxBatchSize, samples, windows, idleForMs, targets, startMs };
-        const sleeping = here.filter(({ phase }) => phase === "asleep" || phase === "waking").length;
+        const hasSleeper = here.some(({ phase }) => isSleeping(phase));
         const awake = here.filter(({ phase }) => phase === "ready").length;
         // Those asleep serve no load: wake one before any is added.
-        if (sleeping > 0 && awake > 0 && scaleTo({ ...question, min: 0, target: awake }) > awake) {
+        if (hasSleeper && awake > 0 && scaleTo({ ...question, min: 0, target: awake }) > awake) {
           await store.wake(deployment.id, deployment.account);
           continue;
         }

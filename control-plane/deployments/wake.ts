@@ -1,5 +1,6 @@
 // Requests an instance for a waiting caller if none is desired and funds suffice, and reports its progress.
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
+import { sleepingPhases } from "../../proto/instance-phase.ts";
 import type { ServedAdapter } from "../catalog/served-model.ts";
 import { maxHeld } from "./adapter.ts";
 import { affords, type FundsDeps } from "./dedicated-money.ts";
@@ -46,7 +47,7 @@ export function stateOf({ deployment, phases, elapsedMs, startMs }: ColdStart): 
   // An external server is not started here: it returns on its own.
   if (deployment.externalUrl !== null && isAny("loading"))
     return { kind: "stuck", phase: "unreachable", etaSeconds: 10 };
-  if (isAny("asleep", "waking")) return { kind: "coming", phase: "waking", etaSeconds: 2 };
+  if (isAny(...sleepingPhases)) return { kind: "coming", phase: "waking", etaSeconds: 2 };
   if (isAny("creating", "loading", "draining")) return { kind: "coming", phase: "deploying", etaSeconds };
   if (isAny("downloading")) {
     const rest = progress && progress.doneBytes > 0 ? progress.totalBytes / progress.doneBytes - 1 : 0;

@@ -6,6 +6,7 @@ import { type FormatSkill, formatPaths, isMessagesApi } from "../../proto/api-fo
 import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
 import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
+import { oncePer } from "../../proto/once-per.ts";
 import {
   clockToleranceMs,
   type SealKey,
@@ -467,16 +468,11 @@ function providerTerms({ hold, rates }: NonNullable<Admission["provider"]>): Tic
   };
 }
 
-const texts = new WeakMap<TokenRates, readonly [string, string, string]>();
-
-function rateTexts(rates: TokenRates): readonly [string, string, string] {
-  let known = texts.get(rates);
-  if (!known) {
-    known = [rates.input.toString(), rates.cachedInput.toString(), rates.output.toString()];
-    texts.set(rates, known);
-  }
-  return known;
-}
+const rateTexts = oncePer(({ input, cachedInput, output }: TokenRates): readonly [string, string, string] => [
+  input.toString(),
+  cachedInput.toString(),
+  output.toString(),
+]);
 
 function unitRateTexts(units: UnitRates | undefined): TicketUnits["rates"] {
   if (!units) return ["0", "0", "0", "0"];

@@ -1,6 +1,7 @@
 // Keeps instances of a deployment free of accounts that use a large part of it, while other accounts use it too. Batch slots of an
 // engine are shared fairly by the agent's gate, but requests in one batch slow each other down: only other instances do not.
 // Each gateway decides from its own requests, and all choose the same instances.
+import { oncePer } from "../../proto/once-per.ts";
 import type { Route } from "../fleet/routes.ts";
 import { hashSeed, hashText, mixed } from "./hash.ts";
 
@@ -40,8 +41,6 @@ interface Reserved {
 export class Reserve {
   readonly #clock: () => number;
   readonly #deployments = new Map<string, DeploymentLoad>();
-  /** By list of the routing table (`Routes.ready`), which returns the same one while it has the same members. */
-  readonly #reservedOf = new WeakMap<readonly Route[], Reserved>();
 
   /** `clock`: monotonic milliseconds. */
   constructor(clock: () => number) {
@@ -64,7 +63,7 @@ export class Reserve {
 
   /** Returns marks of the instances that a request of this account must avoid; undefined: none. */
   avoidedBy(load: AccountLoad, ready: readonly Route[]): Uint8Array | undefined {
-    const { slots, marks } = this.#reservedIn(ready);
+    const { slots, marks } = reservedIn(ready);
     const limit = Math.max(ready.length, slots * heavyShare);
     load.isHeavy = load.inFlight >= (load.isHeavy ? limit / 2 : limit);
     const nowMs = this.#clock();
@@ -96,22 +95,16 @@ export class Reserve {
     if (known.inFlight <= 0) accounts.delete(load.account);
   }
 
-  #reservedIn(ready: readonly Route[]): Reserved {
-    let reserved = this.#reservedOf.get(ready);
-    if (!reserved) {
-      reserved = reserve(ready);
-      this.#reservedOf.set(ready, reserved);
-    }
-    return reserved;
-  }
-
   #forgetIdle(): void {
     for (const [id, { accounts }] of this.#deployments) if (accounts.size === 0) this.#deployments.delete(id);
   }
 }
 
-/** The instances with the lowest hashes of their ids: the same at every gateway, and mostly the same after one was added or lost. */
-function reserve(ready: readonly Route[]): Reserved {
+/**
+ * The instances with the lowest hashes of their ids: the same at every gateway, and mostly the same after one was added or lost.
+ * The routing table (`Routes.ready`) returns the same list while it has the same members.
+ */
+const reservedIn = oncePer((ready: readonly Route[]): Reserved => {
   const marks = new Uint8Array(ready.length);
   const order = ready.map(({ instanceId }, at) => ({ at, hash: mixed(hashText(instanceId, hashSeed)) >>> 0 }));
   order.sort((one, other) => one.hash - other.hash || one.at - other.at);
@@ -120,4 +113,4 @@ function reserve(ready: readonly Route[]): Reserved {
   let slots = 0;
   for (const { maxBatchSize } of ready) slots += maxBatchSize;
   return { slots, marks };
-}
+});

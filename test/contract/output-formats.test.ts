@@ -47,8 +47,7 @@ async function ask(
     headers: { authorization: `Bearer ${apiKey}`, "content-type": "application/json" },
     body: JSON.stringify({ model: "org/model", max_tokens: 5, ...prompt, ...body }),
   });
-  // biome-ignore lint/suspicious/noExplicitAny: read field by field.
-  const { error } = (await reply.json()) as any;
+  const { error } = (await reply.json()) as { readonly error?: { readonly code?: string; readonly param?: string } };
   const wasSent = tasks.engine.requests.length > before;
   expect(wasSent).toBe(reply.status === 200);
   return { status: reply.status, error, sent: wasSent ? tasks.askedJson() : undefined };

@@ -51,7 +51,7 @@ interface ClientSide {
   clientGone(): void;
 }
 
-/** What a response holds in memory. */
+/** Memory of a buffered response. */
 export interface BufferedBytes {
   /** Called once, when the response has closed. */
   letGo(): void;

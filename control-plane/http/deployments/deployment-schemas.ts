@@ -46,7 +46,7 @@ const Schedule = Type.Object(
 );
 export type Schedule = Static<typeof Schedule>;
 
-/** What users feel, and hours. Null removes a setting. */
+/** Targets for waiting times, and schedules. Null removes a setting. */
 const scaling = {
   target_ttft_ms: target("Adds instances while the p95 time to the first token of streams is above this"),
   target_queue_ms: target("Adds instances while the p95 time in the queue is above this"),

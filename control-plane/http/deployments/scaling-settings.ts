@@ -32,7 +32,11 @@ function given(settings: Given): ScalingUpdate {
       : {
           schedules:
             schedules?.map(({ days, from, to, time_zone: timeZone, min_instances: minInstances }) => ({
-              ...{ days, from, to, timeZone, minInstances },
+              days,
+              from,
+              to,
+              timeZone,
+              minInstances,
             })) ?? null,
         }),
   };
@@ -46,7 +50,11 @@ export function writeScaling({ targetTtftMs, targetQueueMs, schedules }: Scaling
       ? {}
       : {
           schedules: schedules.map(({ days, from, to, timeZone, minInstances }) => ({
-            ...{ days: [...days], from, to, time_zone: timeZone, min_instances: minInstances },
+            days: [...days],
+            from,
+            to,
+            time_zone: timeZone,
+            min_instances: minInstances,
           })),
         }),
   };

@@ -1,13 +1,19 @@
 // Deployments and instances as the features read them.
 import { type Selectable, sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import { type InstancePhase, isServing, servingPhases } from "../../../proto/instance-phase.ts";
+import { type InstancePhase, isServing, servingPhases, sleepingPhases } from "../../../proto/instance-phase.ts";
 import type { Deployment, DeploymentKind } from "../../deployments/store.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 
-/** `isServing` of an instance, whose table is `i`. Literal, so that PostgreSQL uses partial indexes. */
-export const isServingRow = sql<boolean>`i.phase in (${sql.join(servingPhases.map((phase) => sql.lit(phase)))})`;
+/** Literal, so that PostgreSQL uses partial indexes. */
+const hasPhase = (phases: readonly InstancePhase[]) =>
+  sql<boolean>`i.phase in (${sql.join(phases.map((phase) => sql.lit(phase)))})`;
+
+/** `isServing` of an instance, whose table is `i`. */
+export const isServingRow = hasPhase(servingPhases);
+/** `isSleeping` of an instance, whose table is `i`. */
+export const isSleepingRow = hasPhase(sleepingPhases);
 
 interface FirstInstance {
   readonly phase: InstancePhase;

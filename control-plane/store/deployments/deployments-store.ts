@@ -33,7 +33,7 @@ import {
   sharePrefixCache,
 } from "./deployment-changes.ts";
 import { commitVerdicts } from "./deployment-commit.ts";
-import { asDeployment, isListed, selectDeployments, selectInstances } from "./deployment-rows.ts";
+import { asDeployment, isListed, isSleepingRow, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { columnsOf, insertSpec, memoryColumnsOf, readSpecs } from "./deployment-specs.ts";
 
 export function createDeploymentStore(db: Db): DeploymentStore {
@@ -128,7 +128,7 @@ const awaitedEverySeconds = 5;
  */
 async function wakeSleeper(db: Db, id: DeploymentId): Promise<boolean> {
   const isDue = sql<boolean>`exists (select from instance i
-    where i.deploy_id = d.deploy_id and i.tombstoned_at is null and i.phase in ('asleep', 'waking')
+    where i.deploy_id = d.deploy_id and i.tombstoned_at is null and ${isSleepingRow}
       and (coalesce(d.awaited_at < now() - make_interval(secs => ${awaitedEverySeconds}), true)
         or (i.phase = 'asleep' and d.awaited_at < i.updated_at)))`;
   // Most calls find nothing to do: they take no lock.
@@ -146,11 +146,11 @@ async function wakeSleeper(db: Db, id: DeploymentId): Promise<boolean> {
       .$call(affectsRow);
     if (!isFirst) return false;
     const sleeper = await trx
-      .selectFrom("instance")
+      .selectFrom("instance as i")
       .select(["instanceId", "hostId"])
       .where("deployId", "=", id)
       .where("tombstonedAt", "is", null)
-      .where("phase", "in", ["asleep", "waking"])
+      .where(isSleepingRow)
       .orderBy(
         sql`coalesce(awaited_at > now() - make_interval(secs => ${awaitedEverySeconds}), false) desc,
           awaited_at nulls first, instance_id`,
