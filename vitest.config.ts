@@ -1,7 +1,9 @@
 import { availableParallelism } from "node:os";
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 import { LongestFirst } from "./scripts/suites/longest-first.ts";
+import { nightlyOnly, pathOfTest } from "./scripts/suites/nightly-only.ts";
 import { compileCache } from "./test/fakes/compile-cache.ts";
+import { isNightly } from "./test/fakes/nightly.ts";
 
 const serial = { fileParallelism: false, maxWorkers: 1, testTimeout: 120_000, hookTimeout: 180_000 };
 /** For files that wait for processes, engines and clocks more than they compute. */
@@ -14,6 +16,7 @@ const shared = { isolate: false };
 const env = { NODE_COMPILE_CACHE: compileCache };
 // A poll that is given no time of its own waits for a fact, however slow the machine: the default is a second.
 const expect = { poll: { timeout: 20_000 } };
+const exclude = [...configDefaults.exclude, ...(isNightly ? [] : Object.keys(nightlyOnly).map(pathOfTest))];
 // Projects with different numbers of workers can run in one command, after each other.
 let groupOrder = 0;
 const project = (name: string, options: object = {}) => ({
@@ -21,6 +24,7 @@ const project = (name: string, options: object = {}) => ({
     name,
     sequence: { groupOrder: groupOrder++ },
     include: [`test/${name}/**/*.test.ts`],
+    exclude,
     environment: "node",
     pool: "forks" as const,
     env,

@@ -7,6 +7,7 @@ import { readArguments, type Suite, suites } from "./suites/arguments.ts";
 import { affectedTests, changedFiles } from "./suites/changed-tests.ts";
 import { runChecks } from "./suites/checks.ts";
 import { findOrStartEngine } from "./suites/docker-engine.ts";
+import { nightlyOnly } from "./suites/nightly-only.ts";
 import { root, runNode } from "./suites/run-tool.ts";
 import { stagesOf } from "./suites/stages.ts";
 import { runVitest, type SuiteResult, table, totals } from "./suites/vitest-suite.ts";
@@ -23,6 +24,9 @@ if (request.kind === "wrong") {
 const results = request.kind === "suites" ? await runSuites(request.suites) : await runChanged(request.since);
 const { passed, failed } = totals(results);
 console.log(`\n${table(results)}\n\n${((performance.now() - startedMs) / 1000).toFixed(0)} s total`);
+console.log(
+  `${Object.keys(nightlyOnly).length} files run only in npm run test:nightly (scripts/suites/nightly-only.ts)`,
+);
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);
 

@@ -2,6 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { nightlyOnly, pathOfTest } from "./nightly-only.ts";
 
 /** Average seconds per test file on two idle cores. Suites that are not listed never run here. */
 const secondsPerFile: Readonly<Record<string, number>> = {
@@ -42,8 +43,9 @@ export function affectedTests(root: string, changed: readonly string[]): ChosenT
   return chooseTests(new Map([...distances].filter(([path]) => path.endsWith(".test.ts") && sources.has(path))));
 }
 
-/** Nearest tests that fit into the budget. Changed tests always run. */
+/** Nearest tests that fit into the budget. Changed tests always run, except those of the nightly run. */
 export function chooseTests(distances: ReadonlyMap<string, number>): ChosenTests {
+  const nightly = new Set(Object.keys(nightlyOnly).map(pathOfTest));
   const run = new Map<string, string[]>();
   const left = new Map<string, number>();
   let seconds = 0;
@@ -54,7 +56,8 @@ export function chooseTests(distances: ReadonlyMap<string, number>): ChosenTests
   const byNearness = known.toSorted((a, b) => a.distance - b.distance || a.cost - b.cost || (a.path < b.path ? -1 : 1));
   for (const { path, distance, cost } of byNearness) {
     const suite = suiteOf(path);
-    if (distance > 0 && seconds + cost > budgetSeconds) left.set(suite, (left.get(suite) ?? 0) + 1);
+    if (nightly.has(path) || (distance > 0 && seconds + cost > budgetSeconds))
+      left.set(suite, (left.get(suite) ?? 0) + 1);
     else {
       seconds += cost;
       run.set(suite, [...(run.get(suite) ?? []), path]);

@@ -1,6 +1,7 @@
 // Order of the suites.
 import type { Suite } from "./arguments.ts";
 import { importDistances, readSources } from "./changed-tests.ts";
+import { nightlyOnly, pathOfTest } from "./nightly-only.ts";
 
 /** The suites of a lane and the stages run sequentially. The lanes of a stage run in parallel. */
 type Stage = readonly (readonly Suite[])[];
@@ -25,9 +26,10 @@ export function stagesOf(chosen: readonly Suite[]): readonly Stage[] {
     .filter((lanes) => lanes.length > 0);
 }
 
-/** Tests with a longer nightly variant. */
+/** Tests of the nightly run: those with a longer nightly variant, and those that run only then. Sorted, each once. */
 export function nightlyFiles(root: string): readonly string[] {
-  return testsThatImport(root, "test/fakes/nightly.ts");
+  const only = Object.keys(nightlyOnly).map(pathOfTest);
+  return [...new Set([...testsThatImport(root, "test/fakes/nightly.ts"), ...only])].toSorted();
 }
 
 /** Tests that import a file, directly or indirectly: sorted paths relative to `root`. */

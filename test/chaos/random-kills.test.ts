@@ -81,7 +81,10 @@ async function ask(at: ControlPlane, maxTokens: number, stream: boolean): Promis
   return told(isWhole ? "whole" : "cut", tokensIn(text), isWhole ? "" : text.slice(-300));
 }
 
-/** Twelve callers, six at each control plane, streams and whole answers of 1 to 60 tokens, until stopped. */
+/** Callers at each control plane. */
+const callersEach = longer(3, 6);
+
+/** Callers at both control planes: streams and whole answers of 1 to 60 tokens, until stopped. */
 function load() {
   const outcomes: Outcome[] = [];
   let isOver = false;
@@ -93,7 +96,7 @@ function load() {
       if (outcome.kind !== "whole") await pause(100);
     }
   };
-  const callers = world.stack.controlPlanes.flatMap((at) => Array.from({ length: 6 }, (_, i) => call(at, i)));
+  const callers = world.stack.controlPlanes.flatMap((at) => Array.from({ length: callersEach }, (_, i) => call(at, i)));
   const answered = async (more: number, after: string) => {
     const whole = () => outcomes.filter(({ kind }) => kind === "whole").length;
     const from = whole();

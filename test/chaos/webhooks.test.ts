@@ -1,5 +1,6 @@
 // Webhooks while the control plane is killed and its job queue wiped, be it in PostgreSQL or in a Redis that is killed and
-// emptied: every accepted request is told, with one id and the same bytes, and billed once. 500 of them in the nightly run.
+// emptied: every accepted request is told, with one id and the same bytes, and billed once. In the nightly run 500 of them, and 250
+// with Redis.
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { ledgerFacts, query, usageRows } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
@@ -8,12 +9,14 @@ import { hasRedis, startRedis, withoutRedis } from "../fakes/redis.ts";
 import { startWebhookReceiver, verified, type WebhookReceiver } from "../fakes/webhook-receiver.ts";
 
 const count = longer(60, 500);
-const more = longer(30, 250);
+const more = 250;
 const patient = { timeout: 120_000, interval: 200 };
 let world: ExternalStack;
 let receiver: WebhookReceiver;
 
-withoutRedis("webhooks while the Redis of the job queue is killed and emptied");
+const untested = "webhooks while the Redis of the job queue is killed and emptied";
+if (isNightly) withoutRedis(untested);
+else console.warn(`NOT PROVEN here: ${untested}. npm run test:nightly does.`);
 beforeAll(async () => {
   receiver = await startWebhookReceiver();
   world = await startExternalStack({
@@ -140,7 +143,7 @@ it(`delivers each of ${count} requests at least once and bills it once when the 
   await expectToldOnce(ids);
 }, 600_000);
 
-it.runIf(hasRedis)(
+it.runIf(hasRedis && isNightly)(
   `does the same for ${more} more when the job queue's Redis is killed, empty or unavailable at every step`,
   async () => {
     const { controlPlane } = world.stack;

@@ -31,7 +31,7 @@ async function pushTiny(origin: string): Promise<string> {
 
 /** In the order of a deployment's life. */
 export const stepsOfLife = ["pulling", "downloading", "creating", "loading", "ready", "draining"] as const;
-type StepOfLife = (typeof stepsOfLife)[number];
+export type StepOfLife = (typeof stepsOfLife)[number];
 
 /** `name`: what `end` does, in each of these steps. */
 export function describeLife(

@@ -4,11 +4,13 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { doesSoxRead, hasProgram, runProgram, wordShare } from "../../fakes/audio-tools.ts";
 import { cachedModel } from "../../fakes/cached-models.ts";
+import { isNightly } from "../../fakes/nightly.ts";
 import { sharedModel } from "../../fakes/shared-models.ts";
 import { type RuntimeProcess, startRuntime } from "./runtime-process.ts";
 
 const piper = cachedModel("piper-joe", "speech of a Piper voice");
 const kokoro = cachedModel("kokoro-82m", "speech of Kokoro's voices, and voices of one's own");
+if (!isNightly) console.warn("NOT PROVEN here: speech of Kokoro's voices. npm run test:nightly does.");
 const ears = sharedModel("whisper-tiny.en", "speech is understood again");
 const text = "Please send the report to the office. The weather in Paris will be sunny on Thursday.";
 
@@ -103,7 +105,7 @@ describe.runIf(piper)("a model server with a Piper voice", () => {
   });
 });
 
-describe.runIf(kokoro)("a model server with Kokoro", () => {
+describe.runIf(kokoro && isNightly)("a model server with Kokoro", () => {
   let runtime: RuntimeProcess;
   beforeAll(async () => {
     runtime = await start(kokoro ?? "");

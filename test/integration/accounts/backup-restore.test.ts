@@ -25,13 +25,18 @@ import { createAccountStore } from "../../../control-plane/store/accounts/accoun
 import { openDatabase } from "../../../control-plane/store/core/database.ts";
 import { seal, unseal } from "../../../control-plane/wiring/backup/archive.ts";
 import { query } from "../../e2e/spine/database.ts";
+import { isNightly } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { postgresPrograms } from "../../fakes/postgres-programs.ts";
 
 const log = pino({ level: "silent" });
 const cli = join(import.meta.dirname, "../../../cli/main.ts");
 const programs = await postgresPrograms("backups and restores of the control plane");
-const patient = { timeout: 60_000, interval: 10 };
+const patient = { timeout: 60_000, interval: 50 };
+if (!isNightly)
+  console.warn(
+    "NOT PROVEN here: a restore killed between the rename and the secrets, beside another one, or without rights. npm run test:nightly does.",
+  );
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -272,134 +277,153 @@ describe.runIf(programs)("stoker admin backup restore --replace", () => {
     expect(await query(url, "select cause from reconcile")).toEqual([{ cause: "restored from a backup" }]);
   }, 180_000);
 
-  it("leaves the new database with the old secrets if killed in between, which control planes refuse until a retry", async () => {
-    const { home, url, backups, secrets, env, create, start, run, restoring, state, beside } = await openInstallation();
-    const open = openDatabase(url, { maxConnections: 1, log });
-    const store = createAccountStore(open.db);
-    const accounts = createAccounts({ store, secrets: readSecretFiles(secrets, false) });
-    await makeFirstAccount({ store, accounts, log }, join(home, "admin.key"));
-    await open.close();
-    expect((await create()).status).toBe(0);
-    const [file = ""] = backupsIn(backups);
-    const filesOf = (folder: string) =>
-      Object.fromEntries(["kek", "pepper"].map((name) => [name, readFileSync(join(folder, name))]));
-    const backedUp = filesOf(secrets);
-    rmSync(secrets, { recursive: true });
-    readSecretFiles(secrets, false);
-    const others = filesOf(secrets);
+  it.runIf(isNightly)(
+    "leaves the new database with the old secrets if killed in between, which control planes refuse until a retry",
+    async () => {
+      const { home, url, backups, secrets, env, create, start, run, restoring, state, beside } =
+        await openInstallation();
+      const open = openDatabase(url, { maxConnections: 1, log });
+      const store = createAccountStore(open.db);
+      const accounts = createAccounts({ store, secrets: readSecretFiles(secrets, false) });
+      await makeFirstAccount({ store, accounts, log }, join(home, "admin.key"));
+      await open.close();
+      expect((await create()).status).toBe(0);
+      const [file = ""] = backupsIn(backups);
+      const filesOf = (folder: string) =>
+        Object.fromEntries(["kek", "pepper"].map((name) => [name, readFileSync(join(folder, name))]));
+      const backedUp = filesOf(secrets);
+      rmSync(secrets, { recursive: true });
+      readSecretFiles(secrets, false);
+      const others = filesOf(secrets);
 
-    // A lock holds the rename back. Without its standby PostgreSQL then holds the commit back, until the client is gone.
-    const child = start("restore", file, ...restoring);
-    await vi.waitFor(async () => expect(await beside("restoring")).toHaveLength(1), patient);
-    const lock = await lockCatalogue("pg_database");
-    await untilBlocked();
-    const setStandby = async (name: string) => {
-      await query(postgres.url, `alter system set synchronous_standby_names to '${name}'`);
-      await query(postgres.url, "select pg_reload_conf()");
-    };
-    const heldBack = (statement: string) =>
-      query(
+      // A lock holds the rename back. Without its standby PostgreSQL then holds the commit back, until the client is gone.
+      const child = start("restore", file, ...restoring);
+      await vi.waitFor(async () => expect(await beside("restoring")).toHaveLength(1), patient);
+      const lock = await lockCatalogue("pg_database");
+      await untilBlocked();
+      const setStandby = async (name: string) => {
+        await query(postgres.url, `alter system set synchronous_standby_names to '${name}'`);
+        await query(postgres.url, "select pg_reload_conf()");
+      };
+      const heldBack = (statement: string) =>
+        query(
+          postgres.url,
+          `select from pg_stat_activity where wait_event = 'SyncRep' and starts_with(query, '${statement}')`,
+        );
+      await setStandby("nobody");
+      const probe = "select pg_logical_emit_message(true, '', '')";
+      const probes: Promise<unknown>[] = [];
+      await vi.waitFor(async () => {
+        probes.push(query(postgres.url, probe));
+        expect(await heldBack("select pg_logical")).not.toEqual([]);
+      }, patient);
+      await lock.end();
+      await vi.waitFor(async () => expect(await heldBack("commit")).toHaveLength(1), patient);
+      await kill9(child);
+      await setStandby("");
+      await Promise.all(probes);
+      await vi.waitFor(async () => expect(await beside("replaced")).toHaveLength(1), patient);
+
+      expect(await state()).toBe("at the backup");
+      expect(filesOf(secrets)).toEqual(others);
+      const controlPlane = spawn(process.execPath, [join(import.meta.dirname, "../../../control-plane/main.ts")], {
+        env: { ...env, STOKER_PORT: "0", STOKER_ADMIN_PORT: "0", STOKER_RPC_PORT: "0", STOKER_HOST: "127.0.0.1" },
+      });
+      const exited = new Promise((resolve) => controlPlane.once("exit", resolve));
+      expect(await text(controlPlane.stderr)).toContain("data folder and database do not belong together");
+      expect(await exited).toBe(78);
+
+      const { status, out, error } = await run(["restore", file, ...restoring]);
+      expect(status, error).toBe(0);
+      expect(out).toMatch(/^Restored the state of /);
+      expect(filesOf(secrets)).toEqual(backedUp);
+      expect(readdirSync(secrets).toSorted()).toEqual(["kek", "pepper"]);
+      expect([...(await beside("restoring")), ...(await beside("replaced"))]).toEqual([]);
+      const restored = openDatabase(url, { maxConnections: 1, log });
+      await checkSecrets(createAccountStore(restored.db), readSecretFiles(secrets, true));
+      await restored.close();
+    },
+    120_000,
+  );
+
+  it.runIf(isNightly)(
+    "leaves the databases of a running command, refuses a second restore, and removes the remains of a killed one",
+    async () => {
+      const { url, backups, create, start, run, restoring, identityFile, state, beside } = await openInstallation();
+      expect((await create()).status).toBe(0);
+      const [file = ""] = backupsIn(backups);
+      const first = start("restore", file, ...restoring);
+      const ended = new Promise((resolve) => first.once("exit", resolve));
+      const [fresh = ""] = await vi.waitFor(async () => {
+        const now = await beside("restoring");
+        expect(now).toHaveLength(1);
+        return now;
+      }, patient);
+      // Holds back an index, because PostgreSQL drops no database while any of its sessions is stopped in a COPY.
+      const held = await openTransaction(fresh, "create table last_to_restore ()");
+      await untilBlocked();
+      expect((await run(["restore", file, ...restoring])).error).toMatch(/^Another restore of \w+ is running\. /);
+      expect((await run(["verify", file, "--identity-file", identityFile])).status).toBe(0);
+      expect(await beside("restoring")).toEqual([fresh]);
+      await held.end();
+      expect(await ended).toBe(0);
+
+      // Dropping the old database is the last step, and needs this catalogue.
+      await query(url, "update state set content = 'later'");
+      const lock = await lockCatalogue("pg_db_role_setting");
+      const last = start("restore", file, ...restoring);
+      await untilBlocked();
+      await kill9(last);
+      // The database drops it for a client that is gone, too, unless its backend ends as well.
+      await query(
         postgres.url,
-        `select from pg_stat_activity where wait_event = 'SyncRep' and starts_with(query, '${statement}')`,
+        "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'",
       );
-    await setStandby("nobody");
-    const probe = "select pg_logical_emit_message(true, '', '')";
-    const probes: Promise<unknown>[] = [];
-    await vi.waitFor(async () => {
-      probes.push(query(postgres.url, probe));
-      expect(await heldBack("select pg_logical")).not.toEqual([]);
-    }, patient);
-    await lock.end();
-    await vi.waitFor(async () => expect(await heldBack("commit")).toHaveLength(1), patient);
-    await kill9(child);
-    await setStandby("");
-    await Promise.all(probes);
-    await vi.waitFor(async () => expect(await beside("replaced")).toHaveLength(1), patient);
+      await untilBlocked(0);
+      await lock.end();
+      expect(await state()).toBe("at the backup");
+      expect(await beside("replaced")).toHaveLength(1);
+      const again = await run(["restore", file, ...restoring]);
+      expect(again.status, again.error).toBe(0);
+      expect(await beside("replaced")).toEqual([]);
+    },
+    120_000,
+  );
 
-    expect(await state()).toBe("at the backup");
-    expect(filesOf(secrets)).toEqual(others);
-    const controlPlane = spawn(process.execPath, [join(import.meta.dirname, "../../../control-plane/main.ts")], {
-      env: { ...env, STOKER_PORT: "0", STOKER_ADMIN_PORT: "0", STOKER_RPC_PORT: "0", STOKER_HOST: "127.0.0.1" },
-    });
-    const exited = new Promise((resolve) => controlPlane.once("exit", resolve));
-    expect(await text(controlPlane.stderr)).toContain("data folder and database do not belong together");
-    expect(await exited).toBe(78);
-
-    const { status, out, error } = await run(["restore", file, ...restoring]);
-    expect(status, error).toBe(0);
-    expect(out).toMatch(/^Restored the state of /);
-    expect(filesOf(secrets)).toEqual(backedUp);
-    expect(readdirSync(secrets).toSorted()).toEqual(["kek", "pepper"]);
-    expect([...(await beside("restoring")), ...(await beside("replaced"))]).toEqual([]);
-    const restored = openDatabase(url, { maxConnections: 1, log });
-    await checkSecrets(createAccountStore(restored.db), readSecretFiles(secrets, true));
-    await restored.close();
-  }, 120_000);
-
-  it("leaves the databases of a running command, refuses a second restore, and removes the remains of a killed one", async () => {
-    const { url, backups, create, start, run, restoring, identityFile, state, beside } = await openInstallation();
-    expect((await create()).status).toBe(0);
-    const [file = ""] = backupsIn(backups);
-    const first = start("restore", file, ...restoring);
-    const ended = new Promise((resolve) => first.once("exit", resolve));
-    const [fresh = ""] = await vi.waitFor(async () => {
-      const now = await beside("restoring");
-      expect(now).toHaveLength(1);
-      return now;
-    }, patient);
-    // Holds back an index, because PostgreSQL drops no database while any of its sessions is stopped in a COPY.
-    const held = await openTransaction(fresh, "create table last_to_restore ()");
-    await untilBlocked();
-    expect((await run(["restore", file, ...restoring])).error).toMatch(/^Another restore of \w+ is running\. /);
-    expect((await run(["verify", file, "--identity-file", identityFile])).status).toBe(0);
-    expect(await beside("restoring")).toEqual([fresh]);
-    await held.end();
-    expect(await ended).toBe(0);
-
-    // Dropping the old database is the last step, and needs this catalogue.
-    await query(url, "update state set content = 'later'");
-    const lock = await lockCatalogue("pg_db_role_setting");
-    const last = start("restore", file, ...restoring);
-    await untilBlocked();
-    await kill9(last);
-    // The database drops it for a client that is gone, too, unless its backend ends as well.
-    await query(postgres.url, "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'");
-    await untilBlocked(0);
-    await lock.end();
-    expect(await state()).toBe("at the backup");
-    expect(await beside("replaced")).toHaveLength(1);
-    const again = await run(["restore", file, ...restoring]);
-    expect(again.status, again.error).toBe(0);
-    expect(await beside("replaced")).toEqual([]);
-  }, 120_000);
-
-  it("names the missing rights of the role before it loads anything", async () => {
-    const { url, name, backups, create, run, restoring, state } = await openInstallation();
-    expect((await create()).status).toBe(0);
-    const [file = ""] = backupsIn(backups);
-    await query(url, `create role limited_${name} login; grant all on all tables in schema public to limited_${name}`);
-    const limited = new URL(url);
-    limited.username = `limited_${name}`;
-    const asLimited = () => run(["restore", file, ...restoring], { DATABASE_URL: limited.href });
-    expect(await asLimited()).toEqual({
-      status: 1,
-      out: "",
-      error: `Role limited_${name} needs the right to create databases: alter role limited_${name} createdb. Then try again.\n`,
-    });
-    await query(url, `alter role limited_${name} createdb`);
-    expect(await asLimited()).toEqual({
-      status: 1,
-      out: "",
-      error:
-        `Role limited_${name} must own the database ${name}, which belongs to stoker: ` +
-        `alter database ${name} owner to limited_${name}. Then try again.\n`,
-    });
-    await query(url, `alter database ${name} owner to limited_${name}`);
-    await query(url, `alter database ${name} set log_statement to 'none'`);
-    await query(url, "update state set content = 'later'");
-    const done = await asLimited();
-    expect(done.status, done.error).toBe(0);
-    expect(done.out).toContain(`alter database ${name} set log_statement to 'none';`);
-    expect(await state()).toBe("at the backup");
-  }, 120_000);
+  it.runIf(isNightly)(
+    "names the missing rights of the role before it loads anything",
+    async () => {
+      const { url, name, backups, create, run, restoring, state } = await openInstallation();
+      expect((await create()).status).toBe(0);
+      const [file = ""] = backupsIn(backups);
+      await query(
+        url,
+        `create role limited_${name} login; grant all on all tables in schema public to limited_${name}`,
+      );
+      const limited = new URL(url);
+      limited.username = `limited_${name}`;
+      const asLimited = () => run(["restore", file, ...restoring], { DATABASE_URL: limited.href });
+      expect(await asLimited()).toEqual({
+        status: 1,
+        out: "",
+        error: `Role limited_${name} needs the right to create databases: alter role limited_${name} createdb. Then try again.\n`,
+      });
+      await query(url, `alter role limited_${name} createdb`);
+      expect(await asLimited()).toEqual({
+        status: 1,
+        out: "",
+        error:
+          `Role limited_${name} must own the database ${name}, which belongs to stoker: ` +
+          `alter database ${name} owner to limited_${name}. Then try again.\n`,
+      });
+      await query(url, `alter database ${name} owner to limited_${name}`);
+      await query(url, `alter database ${name} set log_statement to 'none'`);
+      await query(url, "update state set content = 'later'");
+      const done = await asLimited();
+      expect(done.status, done.error).toBe(0);
+      expect(done.out).toContain(`alter database ${name} set log_statement to 'none';`);
+      expect(await state()).toBe("at the backup");
+    },
+    120_000,
+  );
 });
