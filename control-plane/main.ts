@@ -27,6 +27,7 @@ import {
 import { readSecretFiles } from "./accounts/secret-files.ts";
 import { createVoices } from "./assets/voices.ts";
 import { createDirectory } from "./catalog/directory.ts";
+import { openGpuCatalogue } from "./catalog/gpu-catalogue.ts";
 import { createHubLook } from "./catalog/hub-look.ts";
 import { openModelCatalogue } from "./catalog/model-catalogue.ts";
 import { type ControlPlaneConfig, readConfig } from "./config.ts";
@@ -101,6 +102,7 @@ async function main(): Promise<void> {
   const registry = new Registry();
   addProcessMetrics(registry);
 
+  await openGpuCatalogue(config.gpuTypes);
   const base = await openBase({ config, log, version, registry }, stopping);
   const core = await createCore(base);
   const models = await createModels(core);
@@ -229,6 +231,7 @@ async function createCore(base: Base) {
     feed,
     link: config.redisUrl === undefined ? undefined : topicOf(signals, "rates"),
     defaults: config.quotas,
+    gpuTypes: async () => (await fleet.snapshot()).flatMap(({ inventory }) => inventory.gpus.map(({ type }) => type)),
     log,
   });
   return { ...base, tokens, nodes, money, billing, fleet, fleetMetrics, quotas };

@@ -3,7 +3,7 @@
 
 import { readdir } from "node:fs/promises";
 import type { Gpu } from "../../proto/gen/stoker/fleet/v1/Gpu.ts";
-import { type GpuType, sizedGpuTypes } from "../../proto/gpu.ts";
+import { gpuTypeOf } from "../../proto/gpu.ts";
 import type { GpuVendor } from "../../proto/gpu-vendors.ts";
 import { memoryFault } from "./gpu-faults.ts";
 import { isSplit, type MigSlice, migSlices, parseReport } from "./nvidia-report.ts";
@@ -98,10 +98,11 @@ function gpusOf(row: Row, slices: readonly MigSlice[], boot: string): FoundGpu[]
   const eccUncorrected = numberIn(row, "ecc.errors.uncorrected.volatile.total") ?? 0;
   const fault = memoryFault({ uncorrected: eccUncorrected, rowRemapFailure: row["remapped_rows.failure"] }, boot);
   const trouble = fault?.reason ?? missing(row, memoryBytes, slices);
+  const uuid = row["uuid"] ?? "";
   const gpu: FoundGpu = {
-    uuid: row["uuid"] ?? "",
+    uuid,
     index: Number(row["index"]),
-    type: gpuTypeOf(name, memoryBytes),
+    type: gpuTypeOf({ uuid, name, memoryBytes }),
     name,
     memoryBytes,
     healthy: trouble === "",
@@ -118,7 +119,7 @@ function gpusOf(row: Row, slices: readonly MigSlice[], boot: string): FoundGpu[]
   return slices.map((slice) => ({
     ...gpu,
     uuid: slice.uuid,
-    // The contract sells whole GPUs under their names; a slice is one of another kind.
+    // Named types are whole GPUs.
     type: "other",
     name: `${name} MIG ${slice.profile}`,
     memoryBytes: slice.memoryBytes,
@@ -132,24 +133,4 @@ function missing(row: Row, memoryBytes: number, slices: readonly MigSlice[]): st
   if (isSplit(row) && slices.length === 0)
     return "MIG mode is on and no slice was found: make MIG instances, or turn the mode off with nvidia-smi -mig 0";
   return "";
-}
-
-const names: Readonly<Record<(typeof sizedGpuTypes)[number], RegExp>> = {
-  "B300-270GB": /\bG?B300\b/i,
-  "B200-180GB": /\bG?B200\b/i,
-  "H200-141GB": /\bH200\b/i,
-  "H100-80GB": /\bH100\b/i,
-  "A100-80GB": /\bA100\b/i,
-  "L40S-48GB": /\bL40S\b/i,
-  "L4-24GB": /\bL4\b/i,
-  "RTXPRO6000-96GB": /\bRTX PRO 6000\b/i,
-};
-
-/** By product name and memory: a name alone would sell a 40 GB A100 as one of 80 GB. */
-export function gpuTypeOf(name: string, memoryBytes: number): GpuType {
-  const type = sizedGpuTypes.find((one) => names[one].test(name));
-  if (type === undefined) return "other";
-  const nominalBytes = Number(/-(\d+)GB$/.exec(type)?.[1]) * 1e9;
-  // Drivers keep a few per cent for themselves.
-  return memoryBytes >= nominalBytes * 0.9 ? type : "other";
 }

@@ -1,6 +1,6 @@
 // Price book: immutable versions per model, GPU type and container plan, each from its effective date on. A version with a
 // future date takes effect by itself.
-import { gpuTypes, isGpuType } from "../../proto/gpu.ts";
+import { gpuTypesInWords, isGpuType } from "../../proto/gpu.ts";
 import type { Act } from "../act.ts";
 import { type ErrorFacts, invalid } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
@@ -124,7 +124,7 @@ export function createPriceBook(deps: { readonly store: PriceStore; readonly clo
           );
       }
       if ((request.kind === "gpu" || request.kind === "gpu_asleep") && !isGpuType(request.subject))
-        throw priceRefused(`${request.subject} is not a GPU type. Allowed: ${gpuTypes.join(", ")}.`, {
+        throw priceRefused(`${request.subject} is not a GPU type. Allowed: ${gpuTypesInWords}.`, {
           param: "subject",
         });
       const { hour, ...units } = rates;

@@ -1,6 +1,6 @@
 // GPUs that a container could get now. Uses the placement itself, so what is offered can be placed.
 
-import { type GpuType, gpuTypes, isGpuType } from "../../proto/gpu.ts";
+import { type GpuType, gpuTypesInWords, inDisplayOrder, isGpuType } from "../../proto/gpu.ts";
 import { place } from "../deployments/placement-preview.ts";
 import type { HostView } from "../fleet/host.ts";
 import { containerRefused } from "./errors.ts";
@@ -17,7 +17,7 @@ export function parseGpuConfig(text: string): GpuConfig {
   const [, count = "", gpu = ""] = /^([1-9]\d{0,2})x(.+)$/.exec(text) ?? [];
   if (!isGpuType(gpu) || Number(count) > maxGpus)
     throw containerRefused(
-      `gpu_config: ${text.slice(0, 40)} must be <count>x<type> with 1 to ${maxGpus} GPUs of ${gpuTypes.join(", ")}, such as 1xH100-80GB.`,
+      `gpu_config: ${text.slice(0, 40)} must be <count>x<type> with 1 to ${maxGpus} GPUs of ${gpuTypesInWords}, such as 1xH100-80GB.`,
       { param: "gpu_config" },
     );
   return { count: Number(count), gpu };
@@ -58,7 +58,8 @@ export function offers(
 function configsOf(hosts: readonly HostView[]): GpuConfig[] {
   const max = (gpu: GpuType) =>
     Math.max(0, ...hosts.map((host) => host.inventory.gpus.filter((one) => one.type === gpu && isWhole(one)).length));
-  return gpuTypes.flatMap((gpu) => counts.filter((count) => count <= max(gpu)).map((count) => ({ count, gpu })));
+  const types = inDisplayOrder(hosts.flatMap((host) => host.inventory.gpus.map(({ type }) => type)));
+  return types.flatMap((gpu) => counts.filter((count) => count <= max(gpu)).map((count) => ({ count, gpu })));
 }
 
 function fits({ count, gpu }: GpuConfig, host: HostView, maxNewGpus: number | undefined): boolean {

@@ -1,6 +1,6 @@
 // POST /v1/deploy: the model's provider decides how it is deployed.
 import { isMessagesApi, isOwnApi, type ServerApi } from "../../proto/api-formats.ts";
-import type { GpuType } from "../../proto/gpu.ts";
+import { type GpuType, inDisplayOrder, nominalBytes } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
 import { requireGpus } from "../quotas/gpu-limits.ts";
@@ -279,18 +279,11 @@ function parse(text: string): string {
   return `${url.origin}${url.pathname.replace(/\/(v1\/?)?$/, "")}`;
 }
 
-/** Smallest first. */
-const byPrice: readonly GpuType[] = [
-  "other",
-  "L4-24GB",
-  "L40S-48GB",
-  "RTXPRO6000-96GB",
-  "A100-80GB",
-  "H100-80GB",
-  "H200-141GB",
-  "B200-180GB",
-  "B300-270GB",
-];
+/** Within one size, the last in display order first. */
+const smallestFirst = (types: Iterable<GpuType>): GpuType[] =>
+  inDisplayOrder(types)
+    .toReversed()
+    .toSorted((a, b) => nominalBytes(a) - nominalBytes(b));
 
 /** Default GPU type: the smallest with a free GPU, else the smallest that exists, else `other`. */
 function defaultGpu(hosts: readonly HostView[]): GpuType {
@@ -304,5 +297,6 @@ function defaultGpu(hosts: readonly HostView[]): GpuType {
       if (gpu.isHealthy && !claimed.has(gpu.uuid)) free.add(gpu.type);
     }
   }
-  return byPrice.find((type) => free.has(type)) ?? byPrice.find((type) => existing.has(type)) ?? "other";
+  const smallest = (types: Iterable<GpuType>) => smallestFirst(types)[0];
+  return smallest(free) ?? smallest(existing) ?? "other";
 }

@@ -1,9 +1,10 @@
 // Expected GPU memory of one instance: measured, bounded by arguments, or estimated from its files; and its change when the
 // owner changes what runs.
 
+import { nominalBytes } from "../../proto/gpu.ts";
 import { isModelEngine, readsGguf } from "../../proto/model-engines.ts";
 import type { Deployment, WeightsSource } from "./deployment.ts";
-import { estimateMemory, loraMemory, type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
+import { estimateMemory, loraMemory, type ModelShape, neededMemory } from "./memory-estimate.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import { batchSizeOf } from "./standard-args.ts";
 

@@ -72,11 +72,6 @@ export function neededMemory(shape: ModelShape, use: MemoryUse, gpuBytes: number
   return gpuBytes === 0 ? ways[0] : (ways.find((bytes) => bytes <= gpuBytes) ?? (ways.at(-1) as number));
 }
 
-/** GPU memory from the type's name; 0 when the name has none. */
-export function nominalBytes(gpu: string): number {
-  return Number(/-(\d+)GB$/.exec(gpu)?.[1] ?? 0) * 1e9;
-}
-
 interface LoraMemory {
   readonly loraBytes: number;
   /** Part of it that is allocated when the engine starts, with or without adapters. */

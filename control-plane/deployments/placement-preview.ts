@@ -1,5 +1,5 @@
 // Answers whether a deployment would fit, where, and at what price. Nothing is deployed.
-import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
+import { type GpuType, inDisplayOrder } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
 import { isHubRepo } from "../../proto/weights-address.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
@@ -132,7 +132,8 @@ export function gpuOffers(
       ...{ gpu, gpusPerInstance: count, memoryBytes: bytes, maxNewGpus: maxNew(gpu) },
       ...{ engine: "stoker", host: undefined },
     }) !== undefined;
-  const sizes = gpuTypes.flatMap((gpu) => {
+  const types = inDisplayOrder(hosts.flatMap(({ inventory }) => inventory.gpus.map(({ type }) => type)));
+  const sizes = types.flatMap((gpu) => {
     const maxOnHost = (count: number) =>
       Math.max(0, ...hosts.map(({ inventory }) => inventory.gpus.filter((one) => couldBe(gpu, count, one)).length));
     return counts.filter((count) => count <= maxOnHost(count)).map((count) => ({ gpu, count }));

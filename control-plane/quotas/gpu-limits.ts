@@ -1,9 +1,9 @@
 // GPU limits of an account by type. Pure: the records come from the store.
-import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
+import { type GpuType, inDisplayOrder, sizedGpuTypes } from "../../proto/gpu.ts";
 import { GpuLimitReached } from "./errors.ts";
 
 /** By GPU type; a missing type has no entry of its own. */
-export type GpuCounts = Readonly<Partial<Record<GpuType, number>>>;
+export type GpuCounts = Readonly<Record<GpuType, number>>;
 
 export interface GpuDefaults {
   /** Maximum GPUs of each type, including `other`, for an account without an entry for it. */
@@ -24,10 +24,15 @@ export function gpuLimit(record: Pick<GpuRecord, "isAdmin" | "max">, gpu: GpuTyp
   return record.max[gpu] ?? (record.isAdmin ? maxGpus : defaults.perType);
 }
 
-/** Returns every type, in display order. */
-export function gpuLimits(record: GpuRecord, defaults: GpuDefaults): Record<"max" | "min", Record<GpuType, number>> {
-  const of = (count: (gpu: GpuType) => number) =>
-    Object.fromEntries(gpuTypes.map((gpu) => [gpu, count(gpu)])) as Record<GpuType, number>;
+/** Returns the contract's types, those with an entry and `existing` ones, in display order. */
+export function gpuLimits(
+  record: GpuRecord,
+  defaults: GpuDefaults,
+  existing: readonly GpuType[] = [],
+): Record<"max" | "min", Record<GpuType, number>> {
+  const own = [...Object.keys(record.max), ...Object.keys(record.min)];
+  const types = inDisplayOrder([...sizedGpuTypes, "other", ...own, ...existing]);
+  const of = (count: (gpu: GpuType) => number) => Object.fromEntries(types.map((gpu) => [gpu, count(gpu)]));
   return { max: of((gpu) => gpuLimit(record, gpu, defaults)), min: of((gpu) => record.min[gpu] ?? 0) };
 }
 

@@ -1,7 +1,7 @@
 // Validation of requests for GPU limits. Pure.
-import { type GpuType, isGpuType, sizedGpuTypes } from "../../proto/gpu.ts";
+import { type GpuType, gpuTypesInWords, isGpuType } from "../../proto/gpu.ts";
 import { GpuRequestRefused, gpuRequestConflict } from "./errors.ts";
-import { type GpuCounts, type GpuDefaults, type GpuRecord, gpuLimits, maxGpus } from "./gpu-limits.ts";
+import { type GpuCounts, type GpuDefaults, type GpuRecord, gpuLimit, maxGpus } from "./gpu-limits.ts";
 import type { Filing, LimitRequest } from "./store.ts";
 
 export interface GpuLimitParams {
@@ -27,10 +27,11 @@ export function fileGpuRequest(
     throw new GpuRequestRefused("The request is empty: name at least one GPU type in requested_max or requested_min.");
   }
   if (request.expectedId !== (open?.id ?? null)) throw gpuRequestConflict(open?.id);
-  const now = gpuLimits(record, defaults);
+  const nowMax = (gpu: GpuType) => gpuLimit(record, gpu, defaults);
+  const nowMin = (gpu: GpuType) => record.min[gpu] ?? 0;
   for (const gpu of types) {
-    const newMax = max[gpu] ?? now.max[gpu];
-    const newMin = min[gpu] ?? now.min[gpu];
+    const newMax = max[gpu] ?? nowMax(gpu);
+    const newMin = min[gpu] ?? nowMin(gpu);
     if (newMin > newMax) {
       throw new GpuRequestRefused(
         `${gpu}: the minimum of ${newMin} is above the maximum of ${newMax}. Request a minimum of at most the maximum.`,
@@ -38,7 +39,7 @@ export function fileGpuRequest(
     }
   }
   const isChange = types.some(
-    (gpu) => (max[gpu] ?? now.max[gpu]) !== now.max[gpu] || (min[gpu] ?? now.min[gpu]) !== now.min[gpu],
+    (gpu) => (max[gpu] ?? nowMax(gpu)) !== nowMax(gpu) || (min[gpu] ?? nowMin(gpu)) !== nowMin(gpu),
   );
   if (!isChange) throw new GpuRequestRefused("You already have these limits.");
   return { requested: { max, min }, reason: request.reason };
@@ -58,10 +59,10 @@ export function fileGpuLimit(
 }
 
 function countsOf(given: Readonly<Record<string, number>>): GpuCounts {
-  const counts: Partial<Record<GpuType, number>> = {};
+  const counts: Record<GpuType, number> = {};
   for (const [name, count] of Object.entries(given)) {
     if (!isGpuType(name)) {
-      throw new GpuRequestRefused(`Unknown GPU type ${name}. Supported: ${sizedGpuTypes.join(", ")} and other.`);
+      throw new GpuRequestRefused(`Unknown GPU type ${name}. Supported: ${gpuTypesInWords}.`);
     }
     if (count < 0 || count > maxGpus) {
       throw new GpuRequestRefused(`${name}: ${count} GPUs must be between 0 and ${maxGpus}.`);

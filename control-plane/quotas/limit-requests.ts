@@ -1,6 +1,6 @@
 // Limits of accounts: read, request, decide. Every change is one guarded write of the store.
 
-import type { GpuType } from "../../proto/gpu.ts";
+import { type GpuType, inDisplayOrder, sizedGpuTypes } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { Act } from "../act.ts";
 import * as errors from "./errors.ts";
@@ -28,10 +28,15 @@ export interface AccountLimits extends Pick<GpuPool, "max" | "min"> {
 }
 
 /** All methods with an account throw quotaAccountGone when it does not exist. */
-export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults) {
-  const limitsOf = (record: LimitRecord): AccountLimits => ({
+export function createLimitRequests(
+  store: QuotaStore,
+  defaults: QuotaDefaults,
+  /** GPU types that the installation has. */
+  existingTypes: () => Promise<readonly GpuType[]> = async () => [],
+) {
+  const limitsOf = async (record: LimitRecord): Promise<AccountLimits> => ({
     rates: effectiveRateLimits(record.rate, defaults.rates),
-    ...gpuLimits(record, defaults.gpus),
+    ...gpuLimits(record, defaults.gpus, await existingTypes()),
   });
   const recordOf = async (account: AccountId) => there(await store.record(account));
   const file = async <Kind extends LimitKind>(
@@ -42,7 +47,14 @@ export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults) 
   ) => there(await store.file(account, kind, `${prefix}_${randomId(16)}`, decide));
 
   return {
-    rateLimits: async (account: AccountId): Promise<RateLimits> => limitsOf(await recordOf(account)).rates,
+    rateLimits: async (account: AccountId): Promise<RateLimits> =>
+      effectiveRateLimits((await recordOf(account)).rate, defaults.rates),
+
+    /** The contract's sized types, then others that the installation has. */
+    async gpuTypes(): Promise<readonly GpuType[]> {
+      const existing = await existingTypes();
+      return inDisplayOrder([...sizedGpuTypes, ...existing]).filter((type) => type !== "other");
+    },
 
     /** Throws requestForbidden, rateRequestOpen, rateRequestRefused. */
     async requestRates(account: AccountId, request: RateLimitParams): Promise<void> {
@@ -53,7 +65,7 @@ export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults) 
       const record = await recordOf(account);
       const decided = await store.lastDecided(account, "gpu");
       return {
-        ...gpuLimits(record, defaults.gpus),
+        ...gpuLimits(record, defaults.gpus, await existingTypes()),
         pending: await store.openRequest(account, "gpu"),
         lastRejection: decided?.decision === "rejected" ? decided : undefined,
       };
@@ -101,9 +113,9 @@ export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults) 
     async setLimits(account: AccountId, change: LimitChange, act: Act): Promise<AccountLimits> {
       const check = (next: LimitRecord) => {
         const { max, min } = gpuLimits(next, defaults.gpus);
-        for (const gpu of Object.keys(max) as GpuType[]) {
-          if (min[gpu] > max[gpu]) {
-            throw errors.limitsRefused(`${gpu}: the minimum of ${min[gpu]} is above the maximum of ${max[gpu]}.`);
+        for (const [gpu, count] of Object.entries(max)) {
+          if ((min[gpu] ?? 0) > count) {
+            throw errors.limitsRefused(`${gpu}: the minimum of ${min[gpu]} is above the maximum of ${count}.`);
           }
         }
       };

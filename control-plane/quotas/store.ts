@@ -53,8 +53,8 @@ export interface LimitChange {
   readonly concurrent?: number | null;
   readonly tokensPerMinute?: number | null;
   /** By GPU type; missing types stay unchanged. */
-  readonly max?: Readonly<Partial<Record<GpuType, number | null>>>;
-  readonly min?: Readonly<Partial<Record<GpuType, number | null>>>;
+  readonly max?: Readonly<Record<GpuType, number | null>>;
+  readonly min?: Readonly<Record<GpuType, number | null>>;
 }
 
 export interface QuotaStore {

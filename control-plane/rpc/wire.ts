@@ -11,7 +11,7 @@ import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.
 import type { Inventory__Output } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights__Output } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
-import { isGpuType } from "../../proto/gpu.ts";
+import { reportedGpuType } from "../../proto/gpu.ts";
 import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { isInstancePhase } from "../../proto/instance-phase.ts";
 import { imageTask } from "../deployments/adapter.ts";
@@ -85,7 +85,7 @@ export function readInventory(wire: Inventory__Output): Inventory {
     gpus: wire.gpus.slice(0, maxGpus).map((gpu) => ({
       uuid: gpu.uuid.slice(0, 128),
       index: gpu.index,
-      type: isGpuType(gpu.type) ? gpu.type : "other",
+      type: reportedGpuType({ ...gpu, memoryBytes: bytesOf(gpu.memoryBytes) }),
       name: gpu.name.slice(0, maxName),
       memoryBytes: bytesOf(gpu.memoryBytes),
       isHealthy: gpu.healthy,

@@ -1,5 +1,6 @@
 // Limits: rates in memory, updated by the change feed and shared between replicas.
 import type { Logger } from "pino";
+import type { GpuType } from "../../proto/gpu.ts";
 import { repeat } from "../../proto/repeat.ts";
 import { createLimitRequests, type QuotaDefaults } from "../quotas/limit-requests.ts";
 import { RateMeters } from "../quotas/rate-limiter.ts";
@@ -15,12 +16,13 @@ export interface QuotaDeps {
   /** Connection to the other replicas; undefined: there are none. */
   readonly link: RateLink | undefined;
   readonly defaults: QuotaDefaults;
+  readonly gpuTypes?: () => Promise<readonly GpuType[]>;
   readonly log: Logger;
 }
 
 const shareEveryMs = 250;
 
-export function createQuotas({ db, feed, link, defaults, log }: QuotaDeps) {
+export function createQuotas({ db, feed, link, defaults, gpuTypes, log }: QuotaDeps) {
   const store = createQuotaStore(db);
   const rates = new RateMeters({ defaults: defaults.rates });
   const shared = link && new SharedRates({ meters: rates, link });
@@ -37,7 +39,7 @@ export function createQuotas({ db, feed, link, defaults, log }: QuotaDeps) {
 
   return {
     rates,
-    desk: createLimitRequests(store, defaults),
+    desk: createLimitRequests(store, defaults, gpuTypes),
     refresh,
     run: async (signal: AbortSignal) =>
       void (await Promise.all([loop.run(signal), shared && repeat(shareEveryMs, signal, () => shared.tick())])),

@@ -3142,16 +3142,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
@@ -3294,16 +3285,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
@@ -3567,16 +3549,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
@@ -3719,16 +3692,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
@@ -4036,16 +4000,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
@@ -4213,16 +4168,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
@@ -4365,16 +4311,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
@@ -4550,16 +4487,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
@@ -4702,16 +4630,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
@@ -5267,16 +5186,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {

@@ -1,8 +1,10 @@
 // Limits of one account, ada's: canned answers, and the verbs of an operator that find what they are asked about.
+
 import { gpuLimits } from "../../control-plane/quotas/gpu-limits.ts";
 import type { LimitRequests } from "../../control-plane/quotas/limit-requests.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { LimitRequest, ListedRequest } from "../../control-plane/quotas/store.ts";
+import { sizedGpuTypes } from "../../proto/gpu.ts";
 import type { AccountId } from "../../proto/ids.ts";
 
 const account = "u:1000000000001" as AccountId;
@@ -42,6 +44,7 @@ export function fakeLimits(): LimitRequests {
     { ...rateRequest, ...owner },
   ];
   return {
+    gpuTypes: () => Promise.resolve(sizedGpuTypes),
     rateLimits: () => Promise.resolve(defaultRateLimits),
     requestRates: () => Promise.resolve(),
     gpuPool: () => Promise.resolve({ ...limits, pending: gpuRequest, lastRejection: rejected }),

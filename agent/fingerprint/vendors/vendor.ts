@@ -1,4 +1,5 @@
 // One maker of GPUs: its tool is asked, and its answer read. One file per maker, with the same interface.
+import { gpuTypeOf } from "../../../proto/gpu.ts";
 import type { GpuAccess, GpuVendor } from "../../../proto/gpu-vendors.ts";
 import type { FoundGpu } from "../gpu.ts";
 import type { ToolEnd } from "../run-tool.ts";
@@ -31,12 +32,12 @@ export interface Vendor {
 /** Runs the vendor's tool with these arguments. */
 export type RunVendorTool = (tool: string, args: readonly string[], signal: AbortSignal) => Promise<ToolEnd>;
 
-/** A healthy GPU of the type `other`; a vendor overrides what it knows. */
+/** A healthy GPU of the type that its name and memory say; a vendor overrides what it knows. */
 export function plainGpu(
   facts: Pick<FoundGpu, "uuid" | "index" | "name" | "memoryBytes"> & Partial<FoundGpu>,
 ): FoundGpu {
   return {
-    type: "other",
+    type: gpuTypeOf(facts),
     healthy: facts.memoryBytes > 0,
     unhealthyReason: facts.memoryBytes > 0 ? "" : "its tool does not report its memory",
     faultId: "",

@@ -6,7 +6,8 @@ import { maxSchedules, type Weekday, weekdays } from "../../deployments/schedule
 import { interfaceTasks } from "../../deployments/tasks.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 
-const Gpu = Type.Unsafe<(typeof gpuTypes)[number]>({ type: "string", enum: [...gpuTypes] });
+// Not a copy: the operator's types are added before the schema is compiled.
+const Gpu = Type.Unsafe<string>({ type: "string", enum: gpuTypes });
 
 const inactiveShutdown = {
   type: ["integer", "null"],
@@ -201,7 +202,7 @@ export const DeploymentRecord = Type.Object({
   updated_at: Type.String(),
   instances: Type.Object({ running: Type.Integer(), pending: Type.Integer(), warming: Type.Integer() }),
   config: Type.Object({
-    gpu: Gpu,
+    gpu: Type.String(),
     num_gpus: Type.Integer(),
     max_batch_size: Type.Integer(),
     weights: Type.Object({ repo: Type.String(), revision: Type.String(), token: nullable.string() }),

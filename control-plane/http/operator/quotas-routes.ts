@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { gpuTypes, sizedGpuTypes } from "../../../proto/gpu.ts";
+import { gpuTypes } from "../../../proto/gpu.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { AccountLimits, GpuPool } from "../../quotas/limit-requests.ts";
@@ -91,7 +91,7 @@ export type ListedRateRequest = Static<typeof ListedRateRequest>;
 const SetCounts = Type.Optional(
   Type.Unsafe<Readonly<Record<string, number | null>>>({
     type: "object",
-    propertyNames: { enum: [...gpuTypes] },
+    propertyNames: { enum: gpuTypes },
     additionalProperties: { type: ["integer", "null"], minimum: 0, maximum: 1_000_000 },
   }),
 );
@@ -137,10 +137,9 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
   });
 
   pool.get("/v1/gpu_pool/gpu_types", {
-    summary: "List GPU types in display order",
-    isFromMemory: true,
+    summary: "List GPU types in display order: the sized ones of the contract, then others that hosts have",
     answer: GpuTypes,
-    handler: () => ({ gpu_types: [...sizedGpuTypes] }),
+    handler: async () => ({ gpu_types: [...(await quotas.gpuTypes())] }),
   });
 
   pool.get("/v1/me/gpu_pool", {
@@ -187,7 +186,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     summary: "Request another limit for one GPU type, in the open request or a new one",
     idempotent: true,
     body: Type.Object({
-      gpu_type: Type.Unsafe<(typeof gpuTypes)[number]>({ type: "string", enum: [...gpuTypes] }),
+      gpu_type: Type.Unsafe<string>({ type: "string", enum: gpuTypes }),
       requested_limit: Type.Integer({ minimum: 0, maximum: 1_000_000 }),
       reason: Type.String({ minLength: 1, maxLength: 2048 }),
     }),

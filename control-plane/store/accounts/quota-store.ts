@@ -199,7 +199,7 @@ function withChange(record: LimitRecord, change: LimitChange): LimitRecord {
 }
 
 function withoutNulls(counts: Readonly<Record<string, number | null>>): LimitRecord["max"] {
-  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== null));
+  return Object.fromEntries(Object.entries(counts).flatMap(([gpu, count]) => (count === null ? [] : [[gpu, count]])));
 }
 
 const limitsIn = (record: LimitRecord | undefined) => record && { ...record.rate, max: record.max, min: record.min };

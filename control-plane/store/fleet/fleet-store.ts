@@ -1,5 +1,5 @@
 import { type Selectable, sql } from "kysely";
-import { isGpuType } from "../../../proto/gpu.ts";
+import { reportedGpuType } from "../../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../../proto/ids.ts";
 import type {
   FleetStore,
@@ -298,5 +298,5 @@ const recordsCondition = ({ recordsUnavailable }: Inventory): string =>
 
 const claimWithoutAccount = (gpuUuid: string): GpuClaim => ({ gpuUuid, account: "" as AccountId });
 
-/** A newer agent may report a type that this version does not know. */
-const withKnownType = (gpu: Gpu): Gpu => ({ ...gpu, type: isGpuType(gpu.type) ? gpu.type : "other" });
+/** The catalogue may have changed since the report. */
+const withKnownType = (gpu: Gpu): Gpu => ({ ...gpu, type: reportedGpuType(gpu) });

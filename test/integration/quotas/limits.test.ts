@@ -213,7 +213,7 @@ describe("an operator's decision", () => {
     await expect(resolve(id, "approved", revision)).rejects.toMatchObject({ code: "request_conflict" });
     expect((await desk.gpuPool(account)).pending?.id).toBe(id);
     await resolve(id, "approved", 2);
-    expect((await desk.gpuPool(account)).max.other).toBe(64);
+    expect((await desk.gpuPool(account)).max["other"]).toBe(64);
   });
 
   it("that rejects is shown until an approval; a withdrawn request changes nothing about it", async () => {
@@ -222,7 +222,7 @@ describe("an operator's decision", () => {
     const second = await ask({ other: 12 });
     await desk.withdrawGpus(account, second.id);
     expect((await desk.gpuPool(account)).lastRejection).toMatchObject({ id: first.id, resolutionReason: "decided" });
-    expect((await desk.gpuPool(account)).max.other).toBe(8);
+    expect((await desk.gpuPool(account)).max["other"]).toBe(8);
     const third = await ask({ other: 10 });
     await resolve(third.id, "approved");
     expect((await desk.gpuPool(account)).lastRejection).toBeUndefined();
@@ -243,7 +243,7 @@ describe("an operator's decision", () => {
     const set = desk.setLimits(account, { min: { other: 9 } }, act);
     await expect(set).rejects.toMatchObject({ code: "invalid_limits" });
     await desk.setLimits(account, { min: { other: 9 }, max: { other: 9 } }, act);
-    expect((await desk.setLimits(account, { min: { other: null }, max: { other: null } }, act)).max.other).toBe(8);
+    expect((await desk.setLimits(account, { min: { other: null }, max: { other: null } }, act)).max["other"]).toBe(8);
   });
 });
 

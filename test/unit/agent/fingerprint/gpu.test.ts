@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { gpuTypeOf } from "../../../../agent/fingerprint/gpu.ts";
 import { parseList, parseReport } from "../../../../agent/fingerprint/nvidia-report.ts";
 import { numberIn, parseCsv } from "../../../../agent/fingerprint/nvidia-smi.ts";
 import { parseXml, textAt } from "../../../../agent/fingerprint/xml.ts";
+import { gpuTypeOf } from "../../../../proto/gpu.ts";
 
 const mib = 1024 * 1024;
 
@@ -12,13 +12,16 @@ it.each([
   ["NVIDIA H200", 143_771, "H200-141GB"],
   ["NVIDIA H100 NVL", 95_830, "H100-80GB"],
   ["NVIDIA A100 80GB PCIe", 81_920, "A100-80GB"],
-  ["NVIDIA A100-SXM4-40GB", 40_960, "other"],
+  ["NVIDIA A100-SXM4-40GB", 40_960, "A100-40GB"],
   ["NVIDIA L40S", 46_068, "L40S-48GB"],
-  ["NVIDIA L40", 46_068, "other"],
+  ["NVIDIA L40", 46_068, "L40-48GB"],
   ["NVIDIA L4", 23_034, "L4-24GB"],
-  ["Tesla T4", 15_360, "other"],
+  ["Tesla T4", 15_360, "T4-16GB"],
+  ["NVIDIA GB200", 189_471, "B200-180GB"],
+  ["NVIDIA A100X", 81_920, "other"],
+  ["NVIDIA L4", 11_000, "other"],
 ])("recognises %s with %i MiB as a %s", (name, memoryMib, type) => {
-  expect(gpuTypeOf(name, memoryMib * mib)).toBe(type);
+  expect(gpuTypeOf({ uuid: "GPU-1", name, memoryBytes: memoryMib * mib })).toBe(type);
 });
 
 describe("a table of nvidia-smi", () => {

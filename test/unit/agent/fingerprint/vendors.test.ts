@@ -50,7 +50,7 @@ describe("AMD GPUs", () => {
           gpu: {
             uuid: "AMD-6F1F0A2B3C4D5E6F",
             name: "AMD Instinct MI300X",
-            type: "other",
+            type: "MI300X-192GB",
             memoryBytes: 196_592 * 1024 ** 2,
             healthy: true,
             pciBusId: "0000:83:00.0",
@@ -73,7 +73,12 @@ describe("AMD GPUs", () => {
       kind: "found",
       gpus: [
         {
-          gpu: { uuid: "AMD-9b1c2d3e4f506172", name: "Radeon RX 7900 XTX", memoryBytes: 25_753_026_560 },
+          gpu: {
+            uuid: "AMD-9b1c2d3e4f506172",
+            name: "Radeon RX 7900 XTX",
+            type: "RX7900XTX-24GB",
+            memoryBytes: 25_753_026_560,
+          },
           load: { utilizationRatio: 0.07, memoryUsedBytes: 416_378_880 },
         },
       ],
@@ -95,7 +100,7 @@ it("lists Intel GPUs with their memory, figures and device files", async () => {
     kind: "found",
     gpus: [
       {
-        gpu: { uuid: "XPU-box-0000:29:00.0", memoryBytes: 128 * gib, healthy: true, type: "other" },
+        gpu: { uuid: "XPU-box-0000:29:00.0", memoryBytes: 128 * gib, healthy: true, type: "Max1550-128GB" },
         access: { vendor: "intel", devices: ["/dev/dri/renderD129"], visible: { variable: "ZE_AFFINITY_MASK" } },
         load: { utilizationRatio: 0.25, memoryUsedBytes: 2 * gib, temperatureCelsius: 41, powerWatts: 212.5 },
       },
@@ -117,7 +122,13 @@ it("lists Ascend NPUs with their memory, health and device files", async () => {
     driverVersion: "24.1.0",
     gpus: [
       {
-        gpu: { uuid: "NPU-box-0000:c1:00.0", name: "Ascend 910B3", memoryBytes: 64 * gib, healthy: true },
+        gpu: {
+          uuid: "NPU-box-0000:c1:00.0",
+          name: "Ascend 910B3",
+          type: "Ascend910B-64GB",
+          memoryBytes: 64 * gib,
+          healthy: true,
+        },
         access: { devices: expect.arrayContaining(["/dev/davinci0", "/dev/davinci_manager"]) },
         load: { utilizationRatio: 0.1, memoryUsedBytes: 3318 * 1024 ** 2, powerWatts: 101.8, temperatureCelsius: 43 },
       },
@@ -130,7 +141,7 @@ it("lists the GPU of a Mac with a share of its memory, and none elsewhere", asyn
   const run = tools({ "/usr/sbin/system_profiler SPDisplaysDataType -json": fixture("apple-displays.json") });
   expect(await appleVendor(run, "mac", 32 * gib, "darwin").read(signal)).toMatchObject({
     kind: "found",
-    gpus: [{ gpu: { uuid: "APPLE-mac-0", name: "Apple M2 Pro", memoryBytes: 24 * gib } }],
+    gpus: [{ gpu: { uuid: "APPLE-mac-0", name: "Apple M2 Pro", type: "M2Pro", memoryBytes: 24 * gib } }],
   });
   expect(await appleVendor(run, "mac", 32 * gib, "linux").read(signal)).toEqual({ kind: "none" });
 });

@@ -3,12 +3,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readConfigShape, readGgufShape } from "../../../../control-plane/deployments/hub-shape.ts";
-import {
-  estimateMemory,
-  kvCacheBytes,
-  neededMemory,
-  nominalBytes,
-} from "../../../../control-plane/deployments/memory-estimate.ts";
+import { estimateMemory, kvCacheBytes, neededMemory } from "../../../../control-plane/deployments/memory-estimate.ts";
+import { nominalBytes } from "../../../../proto/gpu.ts";
 
 const gib = 1024 ** 3;
 const demo = join(import.meta.dirname, "../../../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
