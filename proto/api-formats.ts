@@ -2,8 +2,8 @@
 // instance; a gateway passes a request on in its own format only where the instance has all that the request needs.
 
 /**
- * The format itself, its streams, and calls of tools; and fields of a chat that only some engines know: `structured_outputs`, and
- * running usage in every event (`stream_options.continuous_usage_stats`).
+ * The format itself, its streams, and calls of tools; and fields of a chat that only some engines know: `structured_outputs`, running
+ * usage in every event (`stream_options.continuous_usage_stats`), and llama.cpp's own names of sampling (`repeat_penalty`).
  */
 export const formatSkills = [
   "responses",
@@ -13,6 +13,7 @@ export const formatSkills = [
   "messages_tools",
   "structured_outputs",
   "continuous_usage",
+  "llama_sampling",
 ] as const;
 export type FormatSkill = (typeof formatSkills)[number];
 

@@ -216,6 +216,8 @@ const skillsByOwner: Readonly<Record<string, readonly FormatSkill[]>> = {
   vllm: ["responses", "responses_stream"],
 };
 
+const llamaSkills: readonly FormatSkill[] = ["llama_sampling"];
+
 /** Replies that say nothing about a path: the key, the load or a proxy is the reason. */
 const isPassing = (status: number) => [401, 408, 425, 429].includes(status) || (status > 501 && status < 600);
 
@@ -237,7 +239,7 @@ async function askFormats(
     return answer.status;
   };
   try {
-    const fields = owner === "vllm" ? await vllmSkills(target, base, signal) : [];
+    const fields = owner === "vllm" ? await vllmSkills(target, base, signal) : owner === "llamacpp" ? llamaSkills : [];
     if (fields === undefined) return undefined;
     // Salting the prefix cache of vLLM was verified for chats only; a foreign server gets no salt.
     if (known.length === 0 || (owner === "vllm" && !target.isExternal)) return fields;

@@ -76,6 +76,7 @@ export function forwardBody(completion: Completion, admission: Admission, skills
     !isUsageAsked(completion) ||
     (isExternal && isPattern(fields["response_format"])) ||
     isUsageRunning(completion, skills) ||
+    isRenamed(fields, skills) ||
     isContinued ||
     isOrdered(admission) ||
     (isExternal && hasStokerKey(fields));
@@ -121,6 +122,7 @@ function rebuild(
   const body: Record<string, unknown> = {};
   for (const key of Object.keys(fields)) if (allowed.has(key) && fields[key] !== null) body[key] = fields[key];
   body["model"] = model.servedName;
+  if (isRenamed(fields, skills)) renameSampling(body);
   const format = body["response_format"];
   if (isJsonObject(format)) {
     delete body["response_format"];
@@ -155,6 +157,22 @@ const isContinuousAsked = ({ usage }: Completion): boolean => usage === "continu
  */
 const isUsageRunning = ({ stream }: Completion, skills: ReadonlySet<FormatSkill> | undefined): boolean =>
   stream && skills?.has("continuous_usage") === true;
+
+const hasItems = (value: unknown): boolean => Array.isArray(value) && value.length > 0;
+
+/** llama.cpp's server ignores these fields under their usual names. */
+const isRenamed = (fields: Completion["fields"], skills: ReadonlySet<FormatSkill> | undefined): boolean =>
+  skills?.has("llama_sampling") === true &&
+  (fields["repetition_penalty"] != null || hasItems(fields["stop_token_ids"]));
+
+/** Throws FieldUnsupported. */
+function renameSampling(body: Record<string, unknown>): void {
+  if (hasItems(body["stop_token_ids"])) throw new FieldUnsupported("stop_token_ids", "Use stop with texts.");
+  const { repetition_penalty: penalty } = body;
+  delete body["repetition_penalty"];
+  // Its own window is 64 tokens; other engines count the whole context.
+  if (penalty !== undefined) Object.assign(body, { repeat_penalty: penalty, repeat_last_n: -1 });
+}
 
 /** The one format of a received body that engines state in different words. */
 const isPattern = (format: unknown): boolean => isJsonObject(format) && format["type"] === "regex";

@@ -119,6 +119,7 @@ describe("a form of the output", () => {
     ],
     ["external", structured, { guided_regex: "a", guided_choice: ["a"] }, "guided_choice"],
     ["external", structured, { guided_regex: "a", response_format: { type: "json_object" } }, "response_format"],
+    ["external", ["llama_sampling"], { stop_token_ids: [2] }, "stop_token_ids"],
   ])("that %s with %j cannot honour is 400 with the field: %j", async (engine, skills, body, param) => {
     expect(await ask(engine, skills, body)).toMatchObject({ status: 400, error: { code: "unsupported_value", param } });
   });
@@ -173,5 +174,18 @@ describe("running usage", () => {
   ] as const)("is asked of engines with %j, so that a hang-up is billed by their count", async (skills, isRunning) => {
     await ask("external", skills, { stream: true }).catch(() => undefined);
     expect(tasks.askedJson().stream_options.continuous_usage_stats).toBe(isRunning);
+  });
+});
+
+describe("fields of sampling", () => {
+  it("have the names of llama.cpp's server where all instances are that", async () => {
+    const { sent } = await ask("external", ["llama_sampling"], { repetition_penalty: 1.2, stop_token_ids: [] });
+    expect(sent).toMatchObject({ repeat_penalty: 1.2, repeat_last_n: -1 });
+    expect(sent).not.toHaveProperty("repetition_penalty");
+  });
+
+  it("keep their names for other engines", async () => {
+    const { sent } = await ask("external", [], { repetition_penalty: 1.2, stop_token_ids: [2] });
+    expect(sent).toMatchObject({ repetition_penalty: 1.2, stop_token_ids: [2] });
   });
 });

@@ -215,7 +215,8 @@ describe.runIf(isNightly && hasLlamaServer(promise) && hasModel(promise))("llama
   }
 
   it("reports the formats that it speaks", () => {
-    expect(formats).toEqual(["responses", "responses_stream", "responses_tools", "messages", "messages_tools"]);
+    const spoken = ["responses", "responses_stream", "responses_tools", "messages", "messages_tools"];
+    expect(formats).toEqual([...spoken, "llama_sampling"]);
   });
 
   it.each<[string, Request]>([

@@ -138,6 +138,25 @@ describe.skipIf(!hasLlamaServer(promise) || !hasRealModel(promise))("llama.cpp's
     expect(await response.json()).toMatchObject({ error: { code: "unsupported_value", message: /^n must be 1/ } });
   });
 
+  it("applies repetition_penalty to the whole reply, which it ignores under that name", async () => {
+    const said = async (penalty: number) => {
+      const body = { prompt: "one two one two one two", max_tokens: 24, temperature: 0, repetition_penalty: penalty };
+      const response = await complete(body);
+      expect(response.status, await response.clone().text()).toBe(200);
+      const { choices } = (await response.json()) as { choices: { text: string }[] };
+      return choices[0]?.text;
+    };
+    expect(await said(1)).toMatch(/one two one two/);
+    expect(await said(2)).not.toMatch(/one two one two/);
+  });
+
+  it("refuses stop_token_ids, which it ignores", async () => {
+    const response = await complete({ prompt: "Count:", max_tokens: 4, stop_token_ids: [2] });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { code: "unsupported_value", param: "stop_token_ids" } });
+    expect((await complete({ prompt: "Count:", max_tokens: 4, stop_token_ids: [] })).status).toBe(200);
+  });
+
   it("accepts every allowed argument with every value of it", async () => {
     const valuesOf = (rule: ArgRule): readonly (string | undefined)[] => {
       if (rule.kind === "flag") return [undefined];

@@ -19,9 +19,13 @@ async function serverOf(owner: string, missing: readonly string[] = [], isExtern
 
 describe("the probe of an external server", () => {
   it.each<[string, readonly string[], readonly FormatSkill[]]>([
-    ["llamacpp", [], ["responses", "responses_stream", "responses_tools", "messages", "messages_tools"]],
-    ["llamacpp", ["/v1/messages"], ["responses", "responses_stream", "responses_tools"]],
-    ["llamacpp", paths, []],
+    [
+      "llamacpp",
+      [],
+      ["responses", "responses_stream", "responses_tools", "messages", "messages_tools", "llama_sampling"],
+    ],
+    ["llamacpp", ["/v1/messages"], ["responses", "responses_stream", "responses_tools", "llama_sampling"]],
+    ["llamacpp", paths, ["llama_sampling"]],
     ["vllm", [], ["responses", "responses_stream", "structured_outputs", "continuous_usage"]],
     ["openai", [], []],
     ["constructor", [], []],
