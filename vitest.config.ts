@@ -48,11 +48,11 @@ export default defineConfig({
         hookTimeout: 180_000,
         globalSetup: "test/contract/global-setup.ts",
       }),
-      project("conformance", together(2)),
+      project("conformance", { ...together(2), ...shared }),
       // A file uses a third of a processor; chaos and security run beside it. A fourth worker saved no time.
       project("integration", { ...together(3), ...shared }),
-      project("security", together(2)),
-      project("e2e", { ...together(2), testTimeout: 240_000, hookTimeout: 300_000 }),
+      project("security", { ...together(2), ...shared }),
+      project("e2e", { ...together(2), ...shared, testTimeout: 240_000, hookTimeout: 300_000 }),
       project("docker", {
         ...together(3),
         testTimeout: 240_000,
@@ -60,7 +60,7 @@ export default defineConfig({
         globalSetup: "test/docker/global-setup.ts",
       }),
       project("gpu", { ...serial, testTimeout: 240_000, hookTimeout: 300_000 }),
-      project("chaos", { ...together(2), testTimeout: 240_000 }),
+      project("chaos", { ...together(2), ...shared, testTimeout: 240_000 }),
     ],
   },
 });

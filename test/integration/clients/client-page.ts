@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { type Client, type FeatureName, features, lightClients, notRun, type Surface } from "./client-table.ts";
+import { type Client, type FeatureName, features, notRun, type Surface } from "./client-table.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
@@ -20,7 +20,7 @@ const surfaces: readonly Surface[] = ["Chat", "Responses", "Messages", "Other ta
 const head = `# Clients
 
 Clients that work with Stoker unmodified. The nightly run writes this page (\`test/integration/clients/every-client.test.ts\`): it
-starts a control plane, an agent and PostgreSQL, offers a model of each task, and runs every client against them. The first ${lightClients.length} run at every change.
+starts a control plane, an agent and PostgreSQL, offers a model of each task, and runs every client against them.
 
 - The engine is scripted: a model's text does not decide a result. It calls tools, replies with values of JSON schemas, and plays the
   coding session of each agent: read a file, edit it by the agent's own tool, finish.

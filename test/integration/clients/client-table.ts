@@ -89,8 +89,28 @@ const ofOpenai = [
 ] as const;
 const ofAnthropic = [...messages, "messages batch", "messages count"] as const;
 
-/** Run at every change. */
-export const lightClients: readonly Client[] = [
+const ofNpm = (name: string, packageName: string, program: string, used: readonly FeatureName[], env = {}): Client => ({
+  name,
+  registry: "npm",
+  package: packageName,
+  program,
+  home: "test-npm",
+  env,
+  features: used,
+});
+const ofPython = (
+  name: string,
+  packageName: string,
+  program: string,
+  used: readonly FeatureName[],
+  home: Client["home"] = "nightly-python",
+): Client => ({ name, registry: "PyPI", package: packageName, program, home, features: used });
+const vercel = (provider: string, used: readonly FeatureName[]) =>
+  ofNpm(`Vercel AI SDK, ${provider}`, `@ai-sdk/${provider}`, "vercel-ai.ts", used, { PROVIDER: provider });
+const agent = (name: string, packageName: string, program: string, surface: "chat" | "responses" | "messages") =>
+  ofNpm(name, packageName, "coding-agent.ts", [`${surface} edit`], { AGENT: program, SURFACE: surface });
+
+export const clients: readonly Client[] = [
   {
     name: "OpenAI SDK",
     registry: "npm",
@@ -126,31 +146,6 @@ export const lightClients: readonly Client[] = [
     program: "anthropic_client.py",
     features: ofAnthropic,
   },
-];
-
-const ofNpm = (name: string, packageName: string, program: string, used: readonly FeatureName[], env = {}): Client => ({
-  name,
-  registry: "npm",
-  package: packageName,
-  program,
-  home: "test-npm",
-  env,
-  features: used,
-});
-const ofPython = (
-  name: string,
-  packageName: string,
-  program: string,
-  used: readonly FeatureName[],
-  home: Client["home"] = "nightly-python",
-): Client => ({ name, registry: "PyPI", package: packageName, program, home, features: used });
-const vercel = (provider: string, used: readonly FeatureName[]) =>
-  ofNpm(`Vercel AI SDK, ${provider}`, `@ai-sdk/${provider}`, "vercel-ai.ts", used, { PROVIDER: provider });
-const agent = (name: string, packageName: string, program: string, surface: "chat" | "responses" | "messages") =>
-  ofNpm(name, packageName, "coding-agent.ts", [`${surface} edit`], { AGENT: program, SURFACE: surface });
-
-/** Run by night: hundreds of megabytes. */
-const heavy: readonly Client[] = [
   vercel("openai", [...chat, ...responses, "embeddings", ...media]),
   vercel("openai-compatible", [...chat, "embeddings", "image"]),
   vercel("anthropic", [...messages, "messages schema"]),
@@ -211,8 +206,6 @@ const heavy: readonly Client[] = [
   ofPython("MCP SDK", "mcp", "mcp_client.py", ["mcp"]),
   ofPython("aider", "aider-chat", "aider_client.py", ["chat edit"], "nightly-python-aider"),
 ];
-
-export const clients: readonly Client[] = [...lightClients, ...heavy];
 
 /** Clients of which no run exists. */
 export const notRun: readonly { readonly name: string; readonly registry: string; readonly reason: string }[] = [

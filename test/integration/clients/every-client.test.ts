@@ -1,24 +1,20 @@
-// Unmodified clients against a running control plane and agent, feature by feature. By night all of them, which writes
-// docs/clients.md; at every change the light ones.
+// Unmodified clients against a running control plane and agent, feature by feature: a nightly test, which writes docs/clients.md.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type EveryTaskStack, names, startEveryTaskStack } from "../../fakes/every-task-stack.ts";
-import { isNightly } from "../../fakes/nightly.ts";
 import { type CertificateFiles, writeCertificate } from "../../fakes/public-certificate.ts";
 import { startTcpLink, type TcpLink } from "../../fakes/tcp-link.ts";
 import { type ClientResult, writeClientPage } from "./client-page.ts";
 import { startClient, versionOf } from "./client-session.ts";
-import { type Client, clients, features, lightClients } from "./client-table.ts";
+import { type Client, clients, features } from "./client-table.ts";
 
-const chosen = isNightly ? clients : lightClients;
 const results: ClientResult[] = [];
 const notProven = (names: readonly string[], why: string) => {
   if (names.length > 0) console.warn(`\n*** NOT PROVEN: clients that ${why}: ${names.join(", ")}\n`);
 };
 const titleOf = ({ registry, package: name }: Client) => `${name} of ${registry}`;
-notProven(clients.filter((client) => !chosen.includes(client)).map(titleOf), "run by night only");
 
 const folder = mkdtempSync(join(tmpdir(), "stoker-clients-"));
 let served: EveryTaskStack;
@@ -38,7 +34,7 @@ afterAll(async () => {
     results.filter(({ version }) => version === undefined).map(({ client }) => titleOf(client)),
     "are not installed (`npm run test:nightly` and scripts/test install them)",
   );
-  if (isNightly && results.length === clients.length) await writeClientPage(results);
+  if (results.length === clients.length) await writeClientPage(results);
 }, 180_000);
 
 async function newAccount(name: string): Promise<string> {
@@ -85,7 +81,7 @@ async function runFeatures(client: Client, key: string, result: { passed: string
 }
 
 describe("unmodified clients", () => {
-  for (const [i, client] of chosen.entries())
+  for (const [i, client] of clients.entries())
     it(`${client.name} (${client.registry}: ${client.package}) uses ${client.features.join(", ")}`, {
       timeout: 240_000,
     }, async ({ skip }) => {

@@ -10,7 +10,6 @@ import { Agent, fetch } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type WatchedTls, watchTls } from "../../../control-plane/http/connections/public-tls.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
-import { isNightly } from "../../fakes/nightly.ts";
 import { ada, apiKey } from "../../fakes/ports.ts";
 import { type CertificateFiles, writeCertificate } from "../../fakes/public-certificate.ts";
 import { hasModule, runPython } from "../../fakes/python.ts";
@@ -20,8 +19,6 @@ const modules = await Promise.all(["elevenlabs", "openai", "websockets"].map(has
 const hasClients = modules.every(Boolean);
 if (!hasClients)
   console.warn("\n*** NOT PROVEN: WebSockets with Python's elevenlabs and openai; scripts/test brings them\n");
-else if (!isNightly)
-  console.warn("\n*** NOT PROVEN: stream-input with Python's elevenlabs; npm run test:nightly runs it\n");
 
 describe("WebSockets for audio", () => {
   let engine: EveryTaskEngine;
@@ -115,7 +112,7 @@ describe("WebSockets for audio", () => {
   });
 
   // Its WebSocket client hangs in 1 of 200 TLS handshakes, with any server: docs/clients.md. The contract suite has the same exchange.
-  it.runIf(hasClients && isNightly)("serve speech from streamed text to ElevenLabs' client of Python", async () => {
+  it.runIf(hasClients)("serve speech from streamed text to ElevenLabs' client of Python", async () => {
     expect(await drive("elevenlabs")).toEqual({ spoken: "RIFF said", unknown: [1008, "model_not_found"] });
   });
 });
