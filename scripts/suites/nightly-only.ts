@@ -3,7 +3,8 @@
 /** Paths under `test/`, each with the tests that check the same promise at every change. */
 export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "chaos/hub-away": ["integration/weights/hub-misbehaves", "integration/weights/neighbour"],
-  // The five that build images.
+  "contract/relay-alone": ["contract/relay"],
+  // The next five build images.
   "docker/agent-image": ["docker/agent-life", "docker/conformance"],
   "docker/image-contents": ["unit/scripts/sbom"],
   "docker/real-model": ["docker/agent-life", "docker/conformance"],

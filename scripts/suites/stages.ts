@@ -10,11 +10,8 @@ const stages: readonly Stage[] = [
   // Writes generated files that all other suites read.
   [["check"]],
   // The docker suite changes networks, which makes Chromium cancel requests: must not run together with browser tests.
-  [
-    ["docker", "conformance", "unit", "architecture"],
-    ["e2e", "contract"],
-  ],
-  [["integration"], ["chaos", "security"]],
+  [["docker", "unit", "architecture", "contract"], ["e2e"]],
+  [["integration"], ["chaos", "security", "conformance"]],
 ];
 
 /** Stages reduced to the chosen suites. */

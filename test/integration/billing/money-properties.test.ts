@@ -12,6 +12,7 @@ import { setMonthlyLimit } from "../../../control-plane/store/money/limit-store.
 import type { AccountId, BudgetId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
+import { longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ask, handClock, log, openWorld, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
@@ -184,7 +185,7 @@ it("sums to zero, captures once, and spent + leased stays within every limit and
       expect(wrong).toEqual([]);
     });
     // Small limits end some histories at once: enough of them must have done something.
-    for (let runs = 0; runs < 25 || Math.min(samples, held, records) <= 25; runs += 5)
+    for (let runs = 0; runs < longer(10, 25) || Math.min(samples, held, records) <= 25; runs += 5)
       await fc.assert(histories, { numRuns: 5, endOnFailure: true });
   } finally {
     sampling.abort();

@@ -206,7 +206,7 @@ it(
             await ledgerLines(world.db, `${name}${run}` as AccountId, Date.now() - day, Date.now() + day),
           );
       }),
-      { numRuns: longer(25, 300), endOnFailure: true },
+      { numRuns: longer(12, 300), endOnFailure: true },
     );
     const { rows } = await world.pool.query("select distinct deploy_id from usage_month");
     expect(rows).toEqual([{ deploy_id: "deployment" }]);

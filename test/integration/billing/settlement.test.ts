@@ -6,6 +6,7 @@ import { ledgerLines } from "../../../control-plane/store/money/usage-lines.ts";
 import { type AccountId, type RequestId, randomId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
+import { longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, patience, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
@@ -141,7 +142,7 @@ describe("settlement", () => {
         );
         expect(rows[0].loss).toBe(cost - charged);
       }),
-      { numRuns: 25 },
+      { numRuns: longer(10, 25) },
     );
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
