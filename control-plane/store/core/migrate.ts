@@ -18,6 +18,7 @@ import * as scaling from "../migrations/0052-scaling.ts";
 import * as sleepPrice from "../migrations/0053-sleep-price.ts";
 import * as serviceTiers from "../migrations/0054-service-tiers.ts";
 import * as instanceAwaited from "../migrations/0055-instance-awaited.ts";
+import * as oneMinute from "../migrations/0056-one-minute.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -39,6 +40,7 @@ const migrations: Record<string, Migration> = {
   "0053-sleep-price": sleepPrice,
   "0054-service-tiers": serviceTiers,
   "0055-instance-awaited": instanceAwaited,
+  "0056-one-minute": oneMinute,
 };
 
 /**

@@ -55,8 +55,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
         select d.account_id, d.model_name, d.gpu, case when d.price_subject is null
           then d.num_gpus * coalesce(h.gpu_share, i.gpu_share, 1) else 1 end as gpus, p.price_version, p.hour_rate, p.effective_from,
           case when d.price_subject is null then 'gpu' else 'container' end as surface, h.covered @> m.start_at as covered, h.lease_id,
-          coalesce((select greatest(0, ceil((u.gpu_ms - 0.5) / case when d.price_subject is null
-              then d.num_gpus * coalesce(h.gpu_share, i.gpu_share, 1) else 1 end)) from usage u
+          coalesce((select u.total_ms from usage u
             where u.request_id = m.other_id and u.attempt = 1 and u.admitted_at = m.start_at), 0)::float8 as other_ms,
           -- Without its row an instance is at most an hour older than its hold: it may have become ready during an outage.
           coalesce(i.created_at, lower(h.covered) - interval '1 hour', h.ended_at - interval '1 hour', now()) as created_at,

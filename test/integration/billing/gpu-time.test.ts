@@ -52,8 +52,7 @@ async function setPrice(gpu: string, hourRate: bigint, fromMs: number) {
   return row.priceVersion;
 }
 
-function controlPlane() {
-  const store = createGpuTimeStore(world.db);
+function controlPlane(store = createGpuTimeStore(world.db)) {
   const registry = new Registry();
   const metrics = createBillingMetrics(registry);
   const clock = { monotonicMs: () => nowMs, unixMs: () => nowMs };
@@ -111,6 +110,31 @@ describe("time asleep", () => {
     const rows = await world.db.selectFrom("usage").select("gpuMs").where("instanceId", "=", of.instance).execute();
     const times = rows.map(({ gpuMs }) => Number(gpuMs));
     expect(times.toSorted((a, b) => a - b)).toEqual([15_000, 45_000]);
+  });
+
+  it("is at most 60 seconds with the time awake where two control planes settle both at the same time", async () => {
+    const of = await instanceOf();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    await controlPlane().holds.renew([of]);
+    const [awake] = minutesOf(of, noon, 1) as [GpuMinute];
+    const store = createGpuTimeStore(world.db);
+    const both = Promise.withResolvers<void>();
+    let lookups = 0;
+    // Neither writes before both have read.
+    const lookUp: typeof store.lookUp = async (...given) => {
+      const known = await store.lookUp(...given);
+      if (++lookups === 2) both.resolve();
+      await both.promise;
+      return known;
+    };
+    const one = controlPlane({ ...store, lookUp });
+    const other = controlPlane({ ...store, lookUp });
+    const settled = await Promise.all([one.time.settle([awake]), other.time.settle([asleep(of, 60_000)])]);
+    expect(settled.toSorted()).toEqual([false, true]);
+    // As an agent does with what was not acknowledged: nothing is left of the minute beside 60 seconds of the other kind.
+    expect(await controlPlane().time.settle([awake, asleep(of, 60_000)])).toBe(true);
+    const rows = await world.db.selectFrom("usage").select("totalMs").where("instanceId", "=", of.instance).execute();
+    expect(rows.map(({ totalMs }) => Number(totalMs))).toEqual([60_000]);
   });
 
   it("costs its own price beside the time awake of the same minute, once, on a row of its own", async () => {
