@@ -12,6 +12,7 @@ import {
   programSetting,
 } from "../../proto/model-engines.ts";
 import { type Gpu, type GpuClaim, type HostView, sleepersPerGpu, sleepPool } from "../fleet/host.ts";
+import type { Adoptable, AdoptedClaim } from "../fleet/store.ts";
 import type { Engine } from "./deployment.ts";
 import { isVirtual, resourcesOf } from "./resources.ts";
 
@@ -47,9 +48,7 @@ function inTurn(want: Want, host: HostView): Fit | undefined {
   if (want.gpusPerInstance > 1) return undefined;
   const [fewest] = gpusInTurn(host, want);
   if (!fewest) return undefined;
-  // vLLM keeps its weights in the memory of the host.
-  const keepsWeights = want.engine === "vllm" && !isVirtual(fewest.gpu);
-  const grantBytes = asleepBytes + (keepsWeights ? want.memoryBytes : 0);
+  const grantBytes = turnGrantBytes(want, fewest.gpu);
   if (lacksMemory(host, grantBytes)) return undefined;
   const whole = { gpus: [fewest.gpu], gpuMemoryBytes: 0, gpuShare: 1, isJoining: false, isInTurn: true };
   return { host: host.id, revision: host.revision, ...whole, grantBytes, left: -fewest.freeBytes };
@@ -57,6 +56,26 @@ function inTurn(want: Want, host: HostView): Fit | undefined {
 
 /** Memory of a process whose model is unloaded. */
 const asleepBytes = 256 * 1024 * 1024;
+
+/** Host memory of an instance beside others that use its GPU in turn. vLLM keeps its weights in the memory of the host. */
+const turnGrantBytes = ({ engine, memoryBytes }: { readonly engine: string; readonly memoryBytes: number }, gpu: Gpu) =>
+  asleepBytes + (engine === "vllm" && !isVirtual(gpu) ? memoryBytes : 0);
+
+/** Claims all of a shared GPU, because the instance's share is unknown, unless instances use the GPU in turn. */
+export function adoptedClaim(one: Adoptable, inventory: HostView["inventory"]): AdoptedClaim {
+  const gpus = inventory.gpus.filter(({ uuid }) => one.gpuUuids.includes(uuid));
+  const [first] = gpus;
+  const isInTurn = one.sleeps && inventory.sleeps === true && first !== undefined;
+  return {
+    grantBytes:
+      isInTurn && one.isJoining ? turnGrantBytes(one, first) : resourcesOf(one.gpuUuids, inventory).memoryBytes,
+    gpus: gpus.map((gpu) => {
+      const memoryBytes = Math.max(1, gpu.memoryBytes);
+      return { uuid: gpu.uuid, memoryBytes, claimBytes: isInTurn ? turnBytes(gpu) : memoryBytes };
+    }),
+    claimant: isInTurn ? sleepPool : undefined,
+  };
+}
 
 /** GPUs that take one more instance in turn and are large enough for it alone; those with the fewest first. */
 function gpusInTurn(host: Held, want: Want): readonly FreeGpu[] {

@@ -1,7 +1,7 @@
 // Storage of the fleet. Implemented by store/fleet-store.ts.
 
 import type { FormatSkill } from "../../proto/api-formats.ts";
-import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { Act } from "../act.ts";
 import type { Gpu, GpuClaim, HostOperation, HostRecord, Inventory, UnknownInstance } from "./host.ts";
 import type { AgedLive, HostLive } from "./live.ts";
@@ -147,8 +147,28 @@ export interface FleetStore {
   readyInstances(): Promise<readonly RouteRow[]>;
 }
 
-/** Returns the bytes of host memory granted to an instance with these GPUs. */
-export type GrantOf = (gpuUuids: readonly string[], inventory: Inventory) => number;
+/** Returns what an instance claims that a host runs without a row. */
+export type GrantOf = (one: Adoptable, inventory: Inventory) => AdoptedClaim;
+
+export interface Adoptable {
+  readonly gpuUuids: readonly string[];
+  readonly engine: string;
+  /** Of its deployment; 0: unknown. */
+  readonly memoryBytes: number;
+  /** Its deployment puts instances to sleep. */
+  readonly sleeps: boolean;
+  /** Other instances use its GPU in turn. */
+  readonly isJoining: boolean;
+}
+
+export interface AdoptedClaim {
+  /** Granted host memory. */
+  readonly grantBytes: number;
+  /** Claimed of each of its GPUs. */
+  readonly gpus: readonly { readonly uuid: string; readonly memoryBytes: number; readonly claimBytes: number }[];
+  /** Holder of the claims; undefined: its account. */
+  readonly claimant: AccountId | undefined;
+}
 
 export interface AdoptedHost {
   /** Adopted instances. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import type { AccountSecrets } from "../accounts/envelope.ts";
 import { authoritySeal } from "../accounts/seals.ts";
-import { resourcesOf } from "../deployments/resources.ts";
+import { adoptedClaim } from "../deployments/place-fit.ts";
 import { type Authority, makeAuthority, openAuthority } from "../fleet/authority.ts";
 import { createEnrolment, type Enrolment, standingToken } from "../fleet/enrolment.ts";
 import type { FleetStore } from "../fleet/store.ts";
@@ -49,7 +49,7 @@ export async function createNodes(parts: {
     fleet: parts.fleetStore,
     authority,
     standingSecret,
-    grantOf: (gpuUuids, inventory) => resourcesOf(gpuUuids, inventory).memoryBytes,
+    grantOf: adoptedClaim,
     nowMs: Date.now,
   });
   const { enroll, renew, admit } = enrolment;

@@ -25,6 +25,8 @@ export interface FakeAgentOptions {
   readonly gpus?: number;
   /** H100s behind a driver instead of shares of memory. */
   readonly hasDriver?: boolean;
+  /** It puts instances to sleep. */
+  readonly sleeps?: boolean;
   /** GiB of each slice of one more GPU, which is split by MIG. */
   readonly slices?: readonly number[];
   readonly highestEpoch?: bigint;
@@ -272,7 +274,13 @@ export function identityOf({
   return joined;
 }
 
-function inventory({ gpus = 4, hostId, hasDriver = false, slices = [] }: FakeAgentOptions): WireInventory {
+function inventory({
+  gpus = 4,
+  hostId,
+  hasDriver = false,
+  sleeps = false,
+  slices = [],
+}: FakeAgentOptions): WireInventory {
   return {
     os: "linux",
     cpuModel: "fake",
@@ -303,6 +311,7 @@ function inventory({ gpus = 4, hostId, hasDriver = false, slices = [] }: FakeAge
       })),
     ],
     drivers: ["process", "external"],
+    sleeps,
   };
 }
 

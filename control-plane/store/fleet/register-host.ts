@@ -170,7 +170,7 @@ async function adopt(
 ): Promise<string | undefined> {
   const deployment = await trx
     .selectFrom("deployment")
-    .select(["accountId", "kind", "status", "generation", "spec"])
+    .select(["accountId", "kind", "status", "generation", "spec", "engine", "memoryBytes", "sleepAfter"])
     .where("deployId", "=", one.deployId)
     .where("deletedAt", "is", null)
     .forUpdate()
@@ -188,12 +188,28 @@ async function adopt(
     ({ parentUuid }) => parentUuid !== undefined && one.gpuUuids.includes(parentUuid),
   );
   const wholes = gpus.flatMap(({ parentUuid }) => parentUuid ?? []);
-  const taken = await trx
+  const claims = await trx
     .selectFrom("gpuClaim")
-    .select("gpuUuid")
+    .selectAll()
     .where("hostId", "=", host)
     .where("gpuUuid", "in", [...one.gpuUuids, ...parts.map(({ uuid }) => uuid), ...wholes, ""])
-    .executeTakeFirst();
+    .execute();
+  const own = grantOf(
+    {
+      gpuUuids: one.gpuUuids,
+      engine: deployment.engine,
+      memoryBytes: Number(deployment.memoryBytes),
+      sleeps: deployment.sleepAfter > 0,
+      isJoining: claims.length > 0,
+    },
+    inventory,
+  );
+  // Instances that sleep use a GPU in turn; any other claim is exclusive.
+  const taken = claims.find(({ gpuUuid, accountId, memoryBytes, claimedBytes }) => {
+    const claim = own.gpus.find(({ uuid }) => uuid === gpuUuid);
+    const fits = claim !== undefined && claimedBytes + BigInt(claim.claimBytes) <= memoryBytes;
+    return own.claimant === undefined || accountId !== own.claimant || !fits;
+  });
   if (taken) return `its GPU ${taken.gpuUuid} is used by another instance here`;
   const { numInsertedOrUpdatedRows: made } = await trx
     .insertInto("instance")
@@ -205,7 +221,7 @@ async function adopt(
       generation: deployment.generation,
       spec: deployment.spec,
       gpuUuids: [...one.gpuUuids],
-      grantedBytes: BigInt(grantOf(one.gpuUuids, inventory)),
+      grantedBytes: BigInt(own.grantBytes),
       phase: "pending",
     })
     .onConflict((at) => at.column("instanceId").doNothing())
@@ -217,22 +233,22 @@ async function adopt(
     .set({ revision: sql<bigint>`revision + 1` })
     .where("deployId", "=", one.deployId)
     .execute();
-  const accountId = deployment.accountId;
-  // Claims all of a shared GPU, because the instance's share is unknown.
-  const shares = gpus.map((gpu) => ({
-    hostId: host,
-    gpuUuid: gpu.uuid,
-    accountId,
-    memoryBytes: BigInt(Math.max(1, gpu.memoryBytes)),
-  }));
-  if (shares.length === 0) return undefined;
-  await trx
-    .insertInto("gpuClaim")
-    .values(shares.map((share) => ({ ...share, claimedBytes: share.memoryBytes })))
-    .execute();
-  await trx
-    .insertInto("gpuShare")
-    .values(shares.map((share) => ({ ...share, instanceId: one.instanceId })))
-    .execute();
+  const accountId = own.claimant ?? deployment.accountId;
+  for (const { uuid: gpuUuid, memoryBytes, claimBytes } of own.gpus) {
+    const claimedBytes = BigInt(claimBytes);
+    await trx
+      .insertInto("gpuClaim")
+      .values({ hostId: host, gpuUuid, accountId, memoryBytes: BigInt(memoryBytes), claimedBytes })
+      .onConflict((at) =>
+        at.constraint("gpu_claim_exclusive").doUpdateSet({
+          claimedBytes: (eb) => eb("gpuClaim.claimedBytes", "+", claimedBytes),
+        }),
+      )
+      .execute();
+    await trx
+      .insertInto("gpuShare")
+      .values({ hostId: host, gpuUuid, accountId, memoryBytes: claimedBytes, instanceId: one.instanceId })
+      .execute();
+  }
   return undefined;
 }

@@ -91,3 +91,47 @@ it("restored from before a placement ends nothing, and knows it again once the h
   expect((await instances(older)).filter((row) => row.deployId === kept.id)).toEqual([of(kept.id)]);
   expect(agent.tombstonesSeen).toEqual([]);
 }, 120_000);
+
+it("adopts all instances that use one GPU in turn, and no other one beside them", async () => {
+  const newest = await postgres.migratedDatabase();
+  replica = await startReplica(newest);
+  const { port, joinToken, address } = replica;
+  const sleepers = [
+    await replica.deploy({ modelName: "ada/one", sleepAfterSeconds: 60 }),
+    await replica.deploy({ modelName: "ada/other", sleepAfterSeconds: 60 }),
+  ];
+  const restless = await replica.deploy({ modelName: "ada/restless", sleepAfterSeconds: 60 });
+  await replica.stop();
+  replica = undefined;
+  const backup = await postgres.createDatabase(newest);
+
+  replica = await startReplica(newest, { port });
+  agent = await startFakeAgent({ address, token: joinToken, hostId: "host-2", gpus: 1, sleeps: true });
+  agent.obeyEach(({ gpuUuids }) => ({ phase: "asleep", gpuUuids }));
+  agent.connect();
+  for (const { id } of [...sleepers, restless])
+    await vi.waitFor(async () => expect((await replica?.get(id))?.status).toBe("deployed"), wait);
+  const placed = await instances(replica);
+  const claimed = () => replica?.db.selectFrom("gpuClaim").selectAll().execute();
+  const before = await claimed();
+  expect(before).toHaveLength(1);
+  await replica.stop();
+
+  replica = await startReplica(backup, { port });
+  // Its instance may no longer be put to sleep, so it needs a GPU of its own.
+  await replica.db.updateTable("deployment").set({ sleepAfter: 0 }).where("deployId", "=", restless.id).execute();
+  agent.connect();
+  const host = async () => (await replica?.fleetStore.hosts())?.[0];
+  await vi.waitFor(async () => {
+    for (const row of placed) expect((await host())?.condition).toContain(row.instanceId);
+  }, wait);
+  const adopted = await replica.enrolment.adopt("host-2", act);
+  const of = (deployId: string) => placed.find((row) => row.deployId === deployId)?.instanceId ?? "none";
+  expect(adopted.left.map(({ instanceId }) => instanceId)).toEqual([of(restless.id)]);
+  expect(adopted.left[0]?.why).toMatch(/is used by another instance here/);
+  expect([...adopted.instances].sort()).toEqual(sleepers.map(({ id }) => of(id)).sort());
+  expect(await claimed()).toEqual([{ ...before?.[0], claimedBytes: ((before?.[0]?.claimedBytes ?? 0n) / 3n) * 2n }]);
+  // One of the GPU's share of the host and one beside it, as they were placed.
+  const now = (await instances(replica)).map((row) => row.grantedBytes);
+  expect(new Set(now)).toEqual(new Set(placed.map((row) => row.grantedBytes)));
+}, 120_000);
