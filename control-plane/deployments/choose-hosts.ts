@@ -27,6 +27,8 @@ export interface PlaceRequest {
   readonly deployment: Deployment;
   readonly instances: readonly Instance[];
   readonly count: number;
+  /** Hosts that are left out, because a placement there failed. */
+  readonly avoided?: ReadonlySet<HostId> | undefined;
 }
 
 export interface Placements {
@@ -62,7 +64,7 @@ export function createHostChooser(deps: FleetSource & { readonly reserves: Reser
   function explain(deployment: Deployment, want: Want): readonly PendingReason[] {
     const known = explained.get(deployment.id);
     // Placement of siblings decides the order of hosts, never a refusal.
-    const request = JSON.stringify({ ...want, spread: undefined });
+    const request = JSON.stringify({ ...want, spread: undefined, avoided: [...(want.avoided ?? [])] });
     if (known?.version === fleet.version && known.request === request) return known.reasons;
     const all = [...fleet.index.hosts()];
     // When only one host qualifies, the others' reasons are irrelevant.
@@ -94,7 +96,7 @@ export function createHostChooser(deps: FleetSource & { readonly reserves: Reser
 
   /** Puts its placements into the index. `before` receives the hosts as they were. */
   function chooseFor(
-    { deployment, instances, count }: PlaceRequest,
+    { deployment, instances, count, avoided }: PlaceRequest,
     reserve: GpuReserve | undefined,
     sharing: GpuSharing | undefined,
     before: Map<HostId, HostView>,
@@ -105,7 +107,7 @@ export function createHostChooser(deps: FleetSource & { readonly reserves: Reser
     const placements: NewInstance[] = [];
     for (let n = 0; n < count; n++) {
       const maxNew = reserve && maxNewGpus(reserve.minimums, index.hosts(), deployment.account, reserve.gpu);
-      const want = { ...wantOf(deployment, spread), maxNewGpus: maxNew };
+      const want = { ...wantOf(deployment, spread), maxNewGpus: maxNew, avoided };
       const found = index.place(want);
       if (!found) {
         const none = [{ host: "", why: "no host is connected; start an agent" }];

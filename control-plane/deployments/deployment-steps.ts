@@ -5,8 +5,10 @@ import type { Logger } from "pino";
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
 import { isServing } from "../../proto/instance-phase.ts";
 import type { HostState } from "../fleet/host.ts";
+import { DatabaseUnavailable } from "../service-error.ts";
 import type { Choice, HostChooser } from "./choose-hosts.ts";
 import { type Departures, decide, isNews, isSame, type Loads, noLoads } from "./decide.ts";
+import { FailedPlacements } from "./failed-placements.ts";
 import type { Claimed, Decision, DeploymentStore, Verdict } from "./store.ts";
 import { type HostTimes, nextDueMs } from "./timers.ts";
 
@@ -51,6 +53,7 @@ interface Decided extends Decision {
 export class DeploymentSteps {
   readonly #deps: StepDeps;
   readonly #unixMs: () => number;
+  readonly #failed = new FailedPlacements();
 
   constructor(deps: StepDeps, unixMs: () => number) {
     this.#deps = deps;
@@ -97,8 +100,9 @@ export class DeploymentSteps {
   async #settle(claimed: readonly Claimed[], leaving: Departures): Promise<ReadonlyMap<DeploymentId, StepEnd>> {
     const { store, hosts } = this.#deps;
     if (claimed.length === 0) return new Map();
+    let decided: readonly Decided[] = [];
     try {
-      const decided = await this.#decideOn(claimed, leaving);
+      decided = await this.#decideOn(claimed, leaving);
       const news = decided.filter(({ claimed: { deployment }, verdict }) => isNews(deployment, verdict));
       const written = news.length > 0 ? await store.commit(news) : new Set<DeploymentId>();
       const isWritten = (one: Decided) => written.has(one.claimed.deployment.id);
@@ -106,14 +110,26 @@ export class DeploymentSteps {
       const lost = news.filter((one) => !isWritten(one));
       hosts.placed(done.map(({ claimed: { deployment }, verdict }) => ({ deployment, ...verdict })));
       for (const { hostId } of lost.flatMap(({ verdict }) => verdict.placements)) hosts.changed(hostId);
-      for (const one of done) this.#report(one);
+      for (const one of done) {
+        if (one.verdict.placements.length > 0) this.#failed.forget(one.claimed.deployment.id);
+        this.#report(one);
+      }
       await store.release(decided.filter((one) => !isWritten(one)).map((one) => one.claimed));
       const endOf = (one: Decided): StepEnd => (isWritten(one) ? "moved" : lost.includes(one) ? "lost" : "unchanged");
       return new Map(decided.map((one) => [one.claimed.deployment.id, endOf(one)]));
     } catch (error) {
+      this.#noteFailure(decided, error);
       await store.release(claimed).catch(() => {});
       throw error;
     }
+  }
+
+  /** A group that fails is repeated one deployment at a time, which shows whose placement it was. */
+  #noteFailure(decided: readonly Decided[], error: unknown): void {
+    const [one] = decided;
+    if (!one || decided.length > 1 || error instanceof DatabaseUnavailable) return;
+    const hosts = one.verdict.placements.map(({ hostId }) => hostId);
+    if (hosts.length > 0) this.#failed.note(one.claimed.deployment.id, hosts, this.#unixMs());
   }
 
   /** Read only when one of several serving instances must stop. */
@@ -136,7 +152,15 @@ export class DeploymentSteps {
     const decisions = claimed.map((one) => ({ one, ...decide(one.deployment, one.instances, facts) }));
     const requests = decisions.filter(({ plan }) => plan.place > 0);
     const found =
-      requests.length > 0 ? await hosts.choose(requests.map(({ one, plan }) => ({ ...one, count: plan.place }))) : [];
+      requests.length > 0
+        ? await hosts.choose(
+            requests.map(({ one, plan }) => ({
+              ...one,
+              count: plan.place,
+              avoided: this.#failed.of(one.deployment.id, this.#unixMs()),
+            })),
+          )
+        : [];
     const choices = new Map(requests.map(({ one }, n) => [one, found[n] as Choice]));
     return decisions.map(({ one, outcome, plan, replacements }) => {
       const { deployment, instances } = one;

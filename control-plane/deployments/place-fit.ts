@@ -205,6 +205,7 @@ const byIndex = (a: Gpu, b: Gpu) => a.index - b.index || (a.uuid < b.uuid ? -1 :
 /** Returns why the host is excluded, or undefined. */
 export function refuse(want: Want, host: HostView): string | undefined {
   if (!mayUseHost(want, host)) return `not the required host (${want.host})`;
+  if (want.avoided?.has(host.id)) return "an instance could not be placed there; this is tried again within minutes";
   if (host.state !== "live") return `${host.state}: silent for ${Math.round(host.silentMs / 1000)} s`;
   if (!host.schedulable) return host.condition || "its data path is not verified yet";
   if (want.gpusPerInstance > 0 && !canUseGpus(want.engine, host.inventory))
@@ -297,6 +298,8 @@ export interface Want {
   readonly maxNewGpus?: number | undefined;
   /** Weights to load: hosts that have them come first. */
   readonly weights?: string | undefined;
+  /** Hosts on which its last placement failed. */
+  readonly avoided?: ReadonlySet<HostId> | undefined;
   /** Hosts with sibling instances, and their count: other hosts are preferred. */
   readonly spread?: ReadonlyMap<HostId, number> | undefined;
 }

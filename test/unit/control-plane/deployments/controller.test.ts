@@ -1,21 +1,34 @@
 import pino from "pino";
 import { describe, expect, it } from "vitest";
+import type { HostChooser } from "../../../../control-plane/deployments/choose-hosts.ts";
 import { createController } from "../../../../control-plane/deployments/controller.ts";
 import type { PlacedInstance } from "../../../../control-plane/deployments/deployment.ts";
 import type { Active, DeploymentStore } from "../../../../control-plane/deployments/store.ts";
 import type { Timer } from "../../../../control-plane/deployments/timers.ts";
 import { DatabaseUnavailable } from "../../../../control-plane/service-error.ts";
-import type { DeploymentId, HostId } from "../../../../proto/ids.ts";
+import type { DeploymentId, HostId, InstanceId } from "../../../../proto/ids.ts";
 import { placedInstance } from "../../../fakes/fleet-records.ts";
 import { deployment } from "../../../fakes/ports.ts";
 
 const nowMs = 1_000_000;
 const idOf = (name: string) => name as DeploymentId;
 
+const noHosts: HostChooser = {
+  holds: () => true,
+  choose: async (requests) =>
+    requests.map(() => ({ placements: [], reasons: [], reserve: undefined, sharing: undefined })),
+  placed() {},
+  changed() {},
+};
+
 /** Deployments that each have one thing to do: what serves them is reported, and they are to be called deployed. */
 function world(
   names: readonly string[],
-  over: { readonly draining?: ReadonlyMap<HostId, number>; readonly commitMs?: number } = {},
+  over: {
+    readonly draining?: ReadonlyMap<HostId, number>;
+    readonly commitMs?: number;
+    readonly hosts?: Partial<HostChooser>;
+  } = {},
 ) {
   const broken = new Map<string, Error>();
   const rows = new Map<string, Active>(
@@ -31,6 +44,9 @@ function world(
   /** By a controller that may have died. */
   const held = new Set<string>();
   const done: string[] = [];
+  /** Hosts on which a commit fails, and those of every commit. */
+  const refusing = new Set<string>();
+  const commits: string[] = [];
   /** Deployments of each claim. */
   const groups: (readonly DeploymentId[])[] = [];
   const clock = { nowMs };
@@ -49,6 +65,9 @@ function world(
       });
     },
     async commit(decisions) {
+      const hosts = decisions.flatMap(({ verdict }) => verdict.placements.map(({ hostId }) => hostId));
+      commits.push(...hosts);
+      if (hosts.some((host) => refusing.has(host))) throw new Error("a value that the database refuses");
       clock.nowMs += over.commitMs ?? 0;
       const won = decisions.map(({ claimed }) => claimed.deployment.id).filter((id) => !raced.has(id));
       done.push(...won);
@@ -58,13 +77,7 @@ function world(
   };
   const controller = createController({
     store,
-    hosts: {
-      holds: () => true,
-      choose: async (requests) =>
-        requests.map(() => ({ placements: [], reasons: [], reserve: undefined, sharing: undefined })),
-      placed() {},
-      changed() {},
-    },
+    hosts: { ...noHosts, ...over.hosts },
     hostState: () => "live",
     owner: "test",
     log: pino({ level: "silent" }),
@@ -72,7 +85,7 @@ function world(
     timers: { add: (more) => void timers.push(...more) },
     unixMs: () => clock.nowMs,
   });
-  return { controller, broken, raced, held, rows, done, timers, groups };
+  return { controller, clock, refusing, commits, broken, raced, held, rows, done, timers, groups };
 }
 
 const away = () => new DatabaseUnavailable("unreachable");
@@ -220,5 +233,54 @@ describe("a check by the controller", () => {
     const { controller, done } = world(["a", "b"]);
     await Promise.all([controller.pass(), controller.check(idOf("a")), controller.check(idOf("b"))]);
     expect(done).toEqual(["a", "b", "a", "b"]);
+  });
+});
+
+describe("a placement whose commit fails", () => {
+  const placed = { gpus: [], gpuShare: 1, gpuMemoryBytes: 0, grantBytes: 0, hostRevision: 1n };
+  const choosing: Partial<HostChooser> = {
+    choose: async (requests) =>
+      requests.map(({ deployment, avoided }) => {
+        const host = ["h1", "h2"].find((id) => !avoided?.has(id as HostId));
+        const id = `of ${deployment.id}` as InstanceId;
+        const placements = host === undefined ? [] : [{ ...placed, id, hostId: host as HostId }];
+        return { placements, reasons: [], reserve: undefined, sharing: undefined };
+      }),
+  };
+  const unplaced = (names: readonly string[]) => {
+    const found = world(names, { hosts: choosing });
+    for (const [name, row] of found.rows) found.rows.set(name, { ...row, instances: [] });
+    return found;
+  };
+
+  it("is tried on another host next, and on the same one again after a pause that grows", async () => {
+    const { controller, clock, refusing, commits } = unplaced(["a"]);
+    refusing.add("h1").add("h2");
+    await controller.pass();
+    await controller.pass();
+    expect(commits).toEqual(["h1", "h2"]);
+    clock.nowMs += 4_999;
+    await controller.pass();
+    expect(commits).toHaveLength(2);
+    clock.nowMs += 1;
+    await controller.pass();
+    expect(commits).toEqual(["h1", "h2", "h1"]);
+    clock.nowMs += 9_999;
+    await controller.pass();
+    expect(commits.filter((host) => host === "h1")).toHaveLength(2);
+  });
+
+  it("excludes the host for this deployment only", async () => {
+    const { controller, refusing, commits, rows } = unplaced(["a", "b"]);
+    refusing.add("h1");
+    const b = rows.get("b") as Active;
+    rows.delete("b");
+    await controller.pass();
+    refusing.clear();
+    rows.set("b", b);
+    commits.length = 0;
+    await controller.check(idOf("a"));
+    await controller.check(idOf("b"));
+    expect(commits).toEqual(["h2", "h1"]);
   });
 });
