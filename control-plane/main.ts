@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Logger, pino } from "pino";
 import { Registry } from "prom-client";
+import type { DeploymentId } from "../proto/ids.ts";
 import { createLogDestination } from "../proto/log-destination.ts";
 import { addressTest } from "./accounts/allowed-ips.ts";
 import { createAuthenticator } from "./accounts/authenticate.ts";
@@ -396,6 +397,10 @@ async function createPublicEdge(all: Parts) {
       coldStarts: createColdStarts({
         routes: fleet.routing,
         ask: deployments.wake,
+        onChange(listener) {
+          feed.on("deployment", (id) => listener(id as DeploymentId));
+          fleet.routing.onRefresh(() => listener(undefined));
+        },
         limits: { maxBytes: memory.waitingBytes },
       }),
       answers: memory.answers,

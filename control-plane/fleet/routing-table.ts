@@ -32,6 +32,8 @@ export interface RoutingTable extends Routes {
   formats(instance: InstanceId): readonly FormatSkill[];
   /** The host reported or verified its data path: instances that refused a connection are retried. */
   sawReport(host: HostId): void;
+  /** Called after each reload. */
+  onRefresh(listener: () => void): void;
   /** Called when the data path refused a connection, to verify it again. */
   onFailure(listener: (host: HostId) => void): void;
 }
@@ -49,6 +51,7 @@ export function createRoutingTable(deps: {
   const known = new Map<InstanceId, OwnRoute>();
   const refused = new Map<InstanceId, HostId>();
   const listeners: ((host: HostId) => void)[] = [];
+  const refreshListeners: (() => void)[] = [];
   let byDeployment = new Map<DeploymentId, Group>();
   let isLoaded = false;
   let slots = 0;
@@ -87,6 +90,7 @@ export function createRoutingTable(deps: {
       }
       byDeployment = next;
       isLoaded = true;
+      for (const listener of refreshListeners) listener();
     },
     ready(deployment, adapter) {
       let group = byDeployment.get(deployment);
@@ -107,6 +111,9 @@ export function createRoutingTable(deps: {
     },
     sawReport(host) {
       for (const [instance, on] of refused) if (on === host) refused.delete(instance);
+    },
+    onRefresh(listener) {
+      refreshListeners.push(listener);
     },
     onFailure(listener) {
       listeners.push(listener);

@@ -3,6 +3,7 @@
 // keep it running.
 // Invariants: a waiter leaves exactly once, also when the client disconnects; one loop per deployment, which ends with its last waiter.
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
+import { WakeablePause } from "../../proto/repeat.ts";
 import { InsufficientFunds } from "../billing/hold.ts";
 import type { ServedAdapter, ServedModel } from "../catalog/served-model.ts";
 import type { Routes } from "../fleet/routes.ts";
@@ -21,6 +22,8 @@ export interface ColdStartDeps {
   readonly routes: Pick<Routes, "ready">;
   /** Requests an instance; throws if the database is unavailable. */
   readonly ask: (id: DeploymentId, owner: AccountId, adapter: ServedAdapter | undefined) => Promise<StartState>;
+  /** Calls the listener when the deployment changed; undefined: the routes of any of them did. */
+  readonly onChange?: (listener: (id: DeploymentId | undefined) => void) => void;
   readonly limits?: Partial<ColdStartLimits>;
   /** Monotonic ms. */
   readonly clock?: () => number;
@@ -80,13 +83,30 @@ interface Waiter {
 }
 
 interface Group {
+  /** Of one of them. */
+  readonly model: ServedModel;
   readonly waiters: Set<Waiter>;
   state: StartState;
   stuckSinceMs: number | undefined;
+  readonly untilNext: WakeablePause;
+  /** Its deployment changed since the last request for an instance. */
+  hasChanged: boolean;
 }
 
 /** State before the first request. */
 const unknown: StartState = { kind: "coming", phase: "initializing", etaSeconds: 5 };
+
+const newGroup = (model: ServedModel): Group => ({
+  model,
+  waiters: new Set(),
+  state: unknown,
+  stuckSinceMs: undefined,
+  untilNext: new WakeablePause(),
+  hasChanged: false,
+});
+
+/** The loop ends with its last waiter. */
+const never = new AbortController().signal;
 
 export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   const limits = { ...coldStartLimits, ...deps.limits };
@@ -98,15 +118,26 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   const woken = new Map<DeploymentId | AdapterId, number>();
   let isClosed = false;
 
+  deps.onChange?.((id) => {
+    for (const group of groups.values()) {
+      const isOwn = group.model.deployId === id;
+      if (!isOwn && (id !== undefined || freeSlots(deps.routes, group.model) === 0)) continue;
+      group.hasChanged ||= isOwn;
+      group.untilNext.wake();
+    }
+  });
+
   async function run(model: ServedModel, group: Group): Promise<void> {
     let askMs = clock();
     while (group.waiters.size > 0) {
-      if (clock() >= askMs) {
+      // An instance that sleeps since the last request must be woken by another one.
+      if (group.hasChanged || clock() >= askMs) {
+        group.hasChanged = false;
         await ask(model, group);
         askMs = clock() + limits.askEveryMs;
       }
       // Also before the first check: otherwise an instance that has a route and refuses would be tried without a pause.
-      await new Promise((resolve) => setTimeout(resolve, limits.pollEveryMs));
+      await group.untilNext.wait(limits.pollEveryMs, never);
       check(model, group);
     }
     groups.delete(keyOf(model));
@@ -144,7 +175,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
 
   return {
     wait(model, isStream, sink, { startedMs, bodyBytes }, account) {
-      const group = groups.get(keyOf(model)) ?? { waiters: new Set(), state: unknown, stuckSinceMs: undefined };
+      const group = groups.get(keyOf(model)) ?? newGroup(model);
       const isFull = group.waiters.size >= Math.max(limits.minWaiterLimit, 8 * model.maxBatchSize);
       if (isFull || isClosed) return Promise.reject(notReady(model, group.state));
       if (!budget.take(account, bodyBytes)) return Promise.reject(coldStartsFull(model.name, etaOf(group.state)));

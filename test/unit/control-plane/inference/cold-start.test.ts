@@ -9,6 +9,7 @@ import {
 } from "../../../../control-plane/inference/cold-start.ts";
 import { ModelNotReady } from "../../../../control-plane/inference/errors.ts";
 import type { ServiceError } from "../../../../control-plane/service-error.ts";
+import type { DeploymentId } from "../../../../proto/ids.ts";
 
 class Sink implements AnswerSink {
   hasStarted = false;
@@ -34,8 +35,12 @@ function world(limits: Partial<ColdStartLimits> = {}) {
   let nowMs = 0;
   let asked = 0;
   const at = { state: coming as StartState | Error, routes: [] as Route[] };
+  let changed: (id: DeploymentId | undefined) => void = () => {};
   const starts = createColdStarts({
     routes: { ready: () => at.routes },
+    onChange: (listener) => {
+      changed = listener;
+    },
     ask: async () => {
       asked += 1;
       if (at.state instanceof Error) throw at.state;
@@ -46,6 +51,7 @@ function world(limits: Partial<ColdStartLimits> = {}) {
   });
   return Object.assign(at, {
     starts,
+    changed: (id?: string) => changed(id as DeploymentId | undefined),
     pass: (ms: number) => {
       nowMs += ms;
     },
@@ -71,6 +77,29 @@ describe("a caller without an instance", () => {
     // The loop of a deployment ends with its last waiter.
     for (let n = 0; n < 20; n++) await new Promise(setImmediate);
     expect(w.asked()).toBeLessThanOrEqual(asked + 1);
+  });
+
+  it("continues when the routes change, without waiting for the next check", async () => {
+    const w = world({ pollEveryMs: 600_000 });
+    const wait = w.wait();
+    await vi.waitFor(() => expect(w.asked()).toBe(1));
+    w.routes = [route()];
+    w.changed();
+    expect(await wait).toBe("ready");
+  });
+
+  it("asks again when its deployment changes, and not when another one does", async () => {
+    const w = world({ pollEveryMs: 600_000, askEveryMs: 600_000 });
+    const sink = new Sink();
+    const wait = w.wait(true, sink);
+    await vi.waitFor(() => expect(w.asked()).toBe(1));
+    w.changed("d2");
+    w.changed("d1");
+    await vi.waitFor(() => expect(w.asked()).toBe(2));
+    sink.listener?.clientGone();
+    expect(await wait).toBe("gone");
+    // Ends the loop.
+    w.changed("d1");
   });
 
   it("is told the phase and the time left on a stream every 15 s, and before that keeps its status open", async () => {
