@@ -42,8 +42,8 @@ function settingsOf(env: Readonly<Record<string, string | undefined>>) {
       problems.push(`${key} must be a whole number from ${min} to ${max}, not ${JSON.stringify(raw)}`);
     return value;
   };
-  const seconds = (key: string) => {
-    const value = number(key, 1, 3_600);
+  const seconds = (key: string, min = 1) => {
+    const value = number(key, min, 3_600);
     return value === undefined ? undefined : value * 1000;
   };
   const oneOf = <T extends string>(key: string, values: readonly T[], fallback: T): T => {
@@ -186,8 +186,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
-    /** Minimum time awake before a model is put to sleep for another one. */
-    minAwakeMs: (number("STOKER_MIN_AWAKE_SECONDS", 0, 3_600) ?? 5) * 1000,
+    /** Minimum time awake before a model is put to sleep for another one; undefined: by the time that its last wake took. */
+    minAwakeMs: seconds("STOKER_MIN_AWAKE_SECONDS", 0),
     stopsInstances,
     // A supervisor that stops the whole machine's Stoker is not kept waiting as long as a rolling restart may take.
     drainMs: number("STOKER_DRAIN_MS", 0, 3_600_000) ?? (stopsInstances ? 8_000 : 30_000),

@@ -73,6 +73,10 @@ export class Ingress {
   readonly #ticketTimeMs: () => number;
   readonly #limits: Limits;
   readonly #targets = new Map<InstanceId, Target>();
+  readonly #idleListeners: (() => void)[] = [];
+  readonly #becameIdle = (): void => {
+    for (const listener of this.#idleListeners) listener();
+  };
   /** Removed from the set, with requests in flight. */
   readonly #leaving = new Set<Target>();
   #isClosing = false;
@@ -282,7 +286,10 @@ export class Ingress {
       if (known) known.update(spec);
       else {
         this.#gone.delete(spec.instanceId);
-        this.#targets.set(spec.instanceId, new Target(spec, this.#limits, clock, this.#stoppingOf(spec.deployId)));
+        this.#targets.set(
+          spec.instanceId,
+          new Target(spec, this.#limits, clock, this.#stoppingOf(spec.deployId), this.#becameIdle),
+        );
       }
     }
     this.#dashboards.keep((id) => this.#targets.get(id)?.spec.dashboard !== undefined);
@@ -318,6 +325,8 @@ export class Ingress {
   readonly rest = (id: InstanceId) => this.#targets.get(id)?.rest() ?? true;
 
   readonly resume = (id: InstanceId) => this.#targets.get(id)?.resume();
+
+  readonly onIdle = (listener: () => void) => void this.#idleListeners.push(listener);
 
   readonly markDraining = (id: InstanceId) => this.#targets.get(id)?.markDraining();
 

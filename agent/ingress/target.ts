@@ -51,6 +51,7 @@ export class Target {
   /** Requests in flight when the engine was found dead. They fail later and must not be counted again. */
   readonly #counted = new WeakSet<Cuttable>();
   readonly #clock: () => number;
+  readonly #onIdle: () => void;
   finished = 0;
   turnedAway = 0;
   /** Typical output of one sequence here, for the gate's estimate. */
@@ -65,7 +66,14 @@ export class Target {
   #usedMs: number | undefined;
   #idle: (() => void)[] = [];
 
-  constructor(spec: RouteTarget, limits: Limits, clock: () => number, stopping: StoppingRequests) {
+  constructor(
+    spec: RouteTarget,
+    limits: Limits,
+    clock: () => number,
+    stopping: StoppingRequests,
+    onIdle: () => void = () => {},
+  ) {
+    this.#onIdle = onIdle;
     this.spec = spec;
     this.#clock = clock;
     this.stopping = stopping;
@@ -153,6 +161,7 @@ export class Target {
     if (outputTokens > 0) this.typicalOutput += (outputTokens - this.typicalOutput) * 0.1;
     if (this.running.size > 0) return;
     for (const idle of this.#idle.splice(0)) idle();
+    this.#onIdle();
   }
 
   /** The engine received this request and did not reply. */

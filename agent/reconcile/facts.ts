@@ -35,6 +35,8 @@ export interface Life {
   readonly isAsleep: boolean;
   /** Since when it serves. */
   readonly readySinceMs: number;
+  /** Duration of its last wake; undefined: it was not woken. */
+  readonly wakeMs?: number | undefined;
   /** Wakes of this process: each has a fresh engine, without adapters. */
   readonly wakes: number;
   readonly pulse: Pulse;
@@ -178,6 +180,7 @@ export interface View {
   readonly uses: ReadonlyMap<InstanceId, Use>;
   /** Unix ms. */
   readonly controlTimeMs: number;
-  readonly minAwakeMs: number;
+  /** Undefined: by the time that its last wake took. */
+  readonly minAwakeMs: number | undefined;
   readonly nowMs: number;
 }

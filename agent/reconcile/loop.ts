@@ -11,22 +11,23 @@ import type { Observed } from "./driver.ts";
 import { createFactsBook, type Use, type View } from "./facts.ts";
 import type { GpuMeter } from "./ports.ts";
 import { reportOf, servingOf, targetsOf } from "./report.ts";
-import { maySleep } from "./rest.ts";
+import { maySleep, minAwakeMsOf } from "./rest.ts";
 import type { StepDeps } from "./step-deps.ts";
 import { Executors, execute } from "./steps.ts";
 
 export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainLeft"> {
   /** Time that running requests have before an instance is stopped, unless the control plane sends another. */
   readonly drainMs: number;
-  /** Minimum time awake before an instance is put to sleep, in ms. */
-  readonly minAwakeMs: number;
+  /** Minimum time awake before an instance is put to sleep, in ms; undefined: by the time that its last wake took. */
+  readonly minAwakeMs: number | undefined;
   readonly onNews: () => void;
   /** Undefined on a host without billing, whose desired state is a file. */
   readonly meter: GpuMeter | undefined;
 }
 
 const resyncMs = 5_000;
-const lackingMs = 250;
+/** Events report most of what makes memory free; a waiting request that leaves has none. */
+const lackingMs = 1_000;
 const listLimitMs = 20_000;
 const retryMs = 1_000;
 const progressEveryMs = 1_000;
@@ -61,6 +62,9 @@ export class Reconciler {
       drainLeft: this.#drainLeft,
     });
     deps.driver.watch(this.#untilNext.wake);
+    deps.dataPath.onIdle(() => {
+      if (this.#isLacking) this.#untilNext.wake();
+    });
   }
 
   readonly #progressed = () => {
@@ -188,12 +192,17 @@ export class Reconciler {
   #nextLookMs(view: View): number {
     const due = [...view.facts.values()].flatMap(({ life, notBeforeMs, isProbing }) => [
       ...(life && !isProbing ? [life.nextProbeMs] : []),
+      // From then on it may give its memory to another one.
+      ...(life?.isReady && this.#isLacking ? [life.readySinceMs + minAwakeMsOf(life, view)] : []),
       notBeforeMs,
     ]);
     const later = due.filter((atMs) => atMs > view.nowMs).map((atMs) => atMs - view.nowMs);
-    // No event reports that a request ended.
-    const isLacking = [...view.facts.values()].some(({ lacksMemorySinceMs }) => lacksMemorySinceMs !== undefined);
-    return Math.min(isLacking ? lackingMs : resyncMs, ...later);
+    return Math.min(this.#isLacking ? lackingMs : resyncMs, ...later);
+  }
+
+  /** A start or a wake waits for memory. */
+  get #isLacking(): boolean {
+    return [...this.#book.all.values()].some(({ lacksMemorySinceMs }) => lacksMemorySinceMs !== undefined);
   }
 
   setDesired(next: DesiredState__Output) {

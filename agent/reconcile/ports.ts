@@ -58,6 +58,8 @@ export interface DataPath {
   /** Refuses new requests as not ready until `resume`. False, and no change, while any runs or waits. */
   rest(id: InstanceId): boolean;
   resume(id: InstanceId): void;
+  /** Called when the last running request of an instance has ended. */
+  onIdle(listener: () => void): void;
   /** Its process died, or is stopped because it is stuck. Returns the deaths at which a recognised request was present; 0: none. */
   serverEnded(id: InstanceId): number;
   /** The instance was removed from this host: `serverEnded` will not be called for it. */

@@ -5,7 +5,7 @@
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { Observed } from "./driver.ts";
-import type { Facts, View } from "./facts.ts";
+import type { Facts, Life, View } from "./facts.ts";
 
 export interface Rest {
   /** `idle`: it was not used for long. `memory`: another one needs its memory. */
@@ -21,6 +21,15 @@ type Seen = Pick<View, "observed" | "facts" | "unsettled" | "uses" | "controlTim
 const awaitedMs = 15_000;
 /** Shares are fractions of one GPU. */
 const tolerance = 1e-6;
+
+/** Minimum time awake of an instance that was not woken, and of one whose wake took longer. */
+const maxMinAwakeMs = 5_000;
+
+/** At least as long as the wake took: of two instances that swap, at most half of the time goes into it. */
+export const minAwakeMsOf = (
+  { wakeMs = maxMinAwakeMs }: Pick<Life, "wakeMs">,
+  { minAwakeMs }: Pick<View, "minAwakeMs">,
+): number => minAwakeMs ?? Math.min(maxMinAwakeMs, wakeMs);
 
 export const maySleep = (spec: InstanceSpec__Output | undefined): spec is InstanceSpec__Output =>
   spec !== undefined && spec.sleepAfterSeconds > 0;
@@ -178,7 +187,7 @@ function idleMsOf(view: Seen, id: InstanceId, spec: InstanceSpec__Output): numbe
   if (!maySleep(spec) || spec.draining || !facts || facts.busy || view.unsettled.has(id)) return undefined;
   if (seen?.state !== "running" || life?.identity !== seen.identity || !life.isReady) return undefined;
   const awakeMs = view.nowMs - life.readySinceMs;
-  if (!use || use.inFlight > 0 || use.waiting > 0 || awakeMs < view.minAwakeMs) return undefined;
+  if (!use || use.inFlight > 0 || use.waiting > 0 || awakeMs < minAwakeMsOf(life, view)) return undefined;
   // The request that woke it is still on its way.
   const isUnused = use.unusedMs === undefined || use.unusedMs > awakeMs;
   if (isUnused && Number(spec.awaitedAtMs) > facts.sleptAtMs && awakeMs < awaitedMs) return undefined;

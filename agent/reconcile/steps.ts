@@ -276,7 +276,7 @@ export class Executors implements StepExecutors {
       if (facts.life?.identity !== seen.identity) return facts;
       const { contextLength, formats } = facts.life;
       const life = afterProbe(facts.life, { kind: "ready", contextLength, formats }, nowMs);
-      return { ...facts, life: { ...life, pulse: newPulse(nowMs) } };
+      return { ...facts, life: { ...life, wakeMs: nowMs - beganMs, pulse: newPulse(nowMs) } };
     });
     this.#dataPath.resume(id);
   }

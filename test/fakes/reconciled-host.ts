@@ -41,6 +41,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
   const driver = new ProcessDriver({ folder: join(folder, "instances"), entry, log });
   const stats = new Map<string, Partial<DataPathStats>>();
   const resting = new Set<string>();
+  const idleListeners: (() => void)[] = [];
   const none = () => {};
   const ending = new AbortController();
   const reconciler = new Reconciler({
@@ -53,6 +54,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
       markDraining: none,
       rest: (id) => Boolean(resting.add(id)),
       resume: (id) => void resting.delete(id),
+      onIdle: (listener) => void idleListeners.push(listener),
       serverEnded: () => 0,
       forget: none,
       drained: async () => true,
@@ -102,7 +104,10 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
     want: (...instances) => setDesired(instances, []),
     remove: (...ids) => setDesired([], ids),
     report: (id) => reconciler.report()?.instances.find((one) => one.instanceId === id),
-    stats: (id, given) => void stats.set(id, given),
+    stats(id, given) {
+      stats.set(id, given);
+      if (given.inFlight === 0) for (const listener of idleListeners) listener();
+    },
     isResting: (id) => resting.has(id),
     pid: (id) => Number(JSON.parse(readFileSync(join(folder, "instances", id, "process.json"), "utf8")).pid),
     whileEnded: (deployId, work, signal) => reconciler.whileEnded(deployId, work, signal),

@@ -14,6 +14,7 @@ it("makes the data path forget an instance once it is removed, not before", asyn
       stats: () => ({ inFlight: 0, waiting: 0, tokensPerSecond: 0 }),
       rest: () => true,
       resume: () => {},
+      onIdle: () => {},
       markDraining: () => {},
       serverEnded: () => 0,
       forget: (id) => void calls.push(`forget ${id}`),

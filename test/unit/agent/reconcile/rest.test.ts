@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Facts, freshFacts, sighted, type Use } from "../../../../agent/reconcile/facts.ts";
-import { planRest } from "../../../../agent/reconcile/rest.ts";
+import { minAwakeMsOf, planRest } from "../../../../agent/reconcile/rest.ts";
 import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../../../proto/ids.ts";
 import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";
@@ -18,6 +18,8 @@ interface One {
   /** Time since a request began to wait for it. */
   readonly awaitedMs?: number;
   readonly sleptMs?: number;
+  /** Duration of its last wake. */
+  readonly wakeMs?: number;
   readonly lacksMs?: number;
   readonly spec?: Partial<InstanceSpec__Output>;
 }
@@ -53,7 +55,11 @@ function rest(...ones: readonly One[]) {
     if (!life) throw new Error("a running instance has a life");
     const isAsleep = one.state === "asleep";
     const readySinceMs = nowMs - (one.awakeMs ?? 100_000);
-    facts.set(id, { ...found, ...lacking, life: { ...life, isAsleep, isReady: !isAsleep, readySinceMs } });
+    facts.set(id, {
+      ...found,
+      ...lacking,
+      life: { ...life, isAsleep, isReady: !isAsleep, readySinceMs, wakeMs: one.wakeMs },
+    });
     uses.set(id, { inFlight: one.inFlight ?? 0, waiting: 0, unusedMs: one.unusedMs });
   }
   const view = {
@@ -62,7 +68,7 @@ function rest(...ones: readonly One[]) {
     uses,
     unsettled: new Set<InstanceId>(),
     controlTimeMs: nowMs,
-    minAwakeMs: 5_000,
+    minAwakeMs: undefined,
     nowMs,
   };
   const found = planRest(view, specs, new Set(), starting);
@@ -115,6 +121,16 @@ describe("rest of instances", () => {
     expect(busy).toEqual({ sleep: [], wake: [], lacking: ["b"] });
     const young = rest({ id: "a", state: "awake", awakeMs: 4_000 }, { id: "b", state: "asleep", awaitedMs: 10 });
     expect(young).toEqual({ sleep: [], wake: [], lacking: ["b"] });
+  });
+
+  it("keeps an instance awake as long as its wake took, at most five seconds, or for the fixed time", () => {
+    const other = { id: "b", state: "asleep", awaitedMs: 10 } as const;
+    expect(rest({ id: "a", state: "awake", awakeMs: 399, wakeMs: 400 }, other).sleep).toEqual([]);
+    expect(rest({ id: "a", state: "awake", awakeMs: 400, wakeMs: 400 }, other).sleep).toEqual(["a"]);
+    expect(rest({ id: "a", state: "awake", awakeMs: 4_999, wakeMs: 60_000 }, other).sleep).toEqual([]);
+    expect(rest({ id: "a", state: "awake", awakeMs: 5_000, wakeMs: 60_000 }, other).sleep).toEqual(["a"]);
+    expect(minAwakeMsOf({ wakeMs: 400 }, { minAwakeMs: 30_000 })).toBe(30_000);
+    expect(minAwakeMsOf({ wakeMs: 400 }, { minAwakeMs: 0 })).toBe(0);
   });
 
   it("keeps an instance awake until the request that woke it has arrived", () => {
