@@ -16,6 +16,8 @@ interface Script {
   readonly loadMs?: number;
   /** Time of a wake. Its paths of sleep are those that vLLM documents. */
   readonly wakeMs?: number;
+  /** Time of a sleep. */
+  readonly sleepMs?: number;
   /** It sleeps, but its reply to that is an error. */
   readonly losesSleep?: boolean;
   /** It does not sleep, with an error. */
@@ -51,6 +53,8 @@ const secret = secretFile === undefined ? undefined : readBearerSecret(secretFil
 const readyAtMs = performance.now() + (script.loadMs ?? 0);
 let isDraining = false;
 let isAsleep = false;
+/** What it is doing of the two. */
+let changing = "";
 let tokens = 0;
 const held: Buffer[] = [];
 if (script.holdBytes) {
@@ -92,16 +96,23 @@ const server = createServer((req, res) => {
       tokens_generated_total: tokens,
     });
   }
-  if (req.url === "/is_sleeping") return send(200, { is_sleeping: isAsleep });
+  if (req.url === "/is_sleeping") return send(200, { is_sleeping: isAsleep, changing });
   if (req.method === "POST" && req.url?.startsWith("/sleep")) {
-    isAsleep = !script.refusesSleep;
-    return send(script.losesSleep || script.refusesSleep ? 500 : 200, {});
-  }
-  if (req.method === "POST" && req.url === "/wake_up")
+    changing = "sleep";
     return setTimeout(() => {
+      changing = "";
+      isAsleep = !script.refusesSleep;
+      send(script.losesSleep || script.refusesSleep ? 500 : 200, {});
+    }, script.sleepMs ?? 0);
+  }
+  if (req.method === "POST" && req.url === "/wake_up") {
+    changing = "wake";
+    return setTimeout(() => {
+      changing = "";
       isAsleep = false;
       send(200, {});
     }, script.wakeMs ?? 0);
+  }
   if (req.url === "/v1/models") return send(200, { data: [{ id: env["STOKER_SERVED_MODEL_NAME"] }] });
   if (req.method === "POST") {
     let text = "";
