@@ -7,6 +7,7 @@ import { benchMoney } from "./money.ts";
 import { benchRouting } from "./routing.ts";
 import { benchRuntime } from "./runtime.ts";
 import { benchSimulate } from "./simulate.ts";
+import { benchSleep } from "./sleep.ts";
 
 interface Options {
   rounds: number;
@@ -23,6 +24,7 @@ const scenarios: Record<string, (options: Options) => Promise<void>> = {
   routing: benchRouting,
   runtime: benchRuntime,
   simulate: benchSimulate,
+  sleep: benchSleep,
 };
 
 const [name, ...rest] = process.argv.slice(2);
