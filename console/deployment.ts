@@ -12,8 +12,9 @@ export function instancesText({ instances: { running, pending } }: Deployment): 
   return pending === 0 ? `${running} running` : `${running} of ${running + pending} running`;
 }
 
-/** Empty once deployed. */
+/** Empty once deployed and awake. */
 export function progressText({ progress, status }: Deployment): string {
+  if (progress?.phase === "asleep" || progress?.phase === "waking") return progress.phase;
   if (!progress || status === "deployed") return "";
   const { phase, done_bytes: done, total_bytes: total } = progress;
   return total > 0 ? `${phase}: ${bytes(done)} of ${bytes(total)}` : phase;

@@ -422,11 +422,12 @@ type Shown = Responses["GET /deploy/{deploy_id}"];
 export type Deployment = Partial<Shown> &
   Pick<Shown, "deploy_id" | "model_name" | "status" | "fail_reason" | "created_at">;
 
-/** `deployed 1/2`: running and desired instances. */
-export function statusText({ status, instances }: Deployment): string {
+/** `deployed 1/2`: running and desired instances; `deployed 1/1, asleep` while no instance has its model in memory. */
+export function statusText({ status, instances, progress }: Deployment): string {
   if (!instances) return status;
   if (instances.running + instances.pending === 0) return status === "deployed" ? "deployed (asleep)" : status;
-  return `${status} ${instances.running}/${instances.running + instances.pending}`;
+  const resting = progress?.phase === "asleep" || progress?.phase === "waking" ? `, ${progress.phase}` : "";
+  return `${status} ${instances.running}/${instances.running + instances.pending}${resting}`;
 }
 
 /** Progress of a start, such as `downloading 0/1, 35 % of 4.5 GiB`, and the reasons if no host accepts it. */

@@ -35,8 +35,10 @@ export function DeploymentPage({ id }: { id: string }): View {
       <p class="large"><${Status} of=${one.status} /> <span class="quiet">${instancesText(one)}</span></p>
       ${
         progressText(one) &&
-        html`<p>${progressText(one)}
-        <meter min="0" max=${one.progress?.total_bytes || 1} value=${one.progress?.done_bytes ?? 0}></meter></p>`
+        html`<p>${progressText(one)} ${
+          one.status !== "deployed" &&
+          html`<meter min="0" max=${one.progress?.total_bytes || 1} value=${one.progress?.done_bytes ?? 0}></meter>`
+        }</p>`
       }
       ${one.progress?.trouble && html`<p>${one.progress.trouble}</p>`}
       ${one.fail_reason && html`<section aria-label="Failure"><h2>Failure</h2><pre class="log">${one.fail_reason}</pre></section>`}

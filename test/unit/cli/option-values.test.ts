@@ -48,6 +48,10 @@ test("reports numbers below the minimum or above the maximum as wrong usage", ()
 test("shows how many instances of a deployment run", () => {
   const one = { deploy_id: "D", model_name: "m", status: "deployed", fail_reason: "", created_at: "" };
   expect(statusText({ ...one, instances: { running: 1, pending: 1, warming: 0 } })).toBe("deployed 1/2");
+  const progress = { phase: "asleep", done_bytes: 0, total_bytes: 0, trouble: "" } as const;
+  expect(statusText({ ...one, progress, instances: { running: 1, pending: 0, warming: 0 } })).toBe(
+    "deployed 1/1, asleep",
+  );
   expect(statusText({ ...one, status: "failed", instances: { running: 0, pending: 0, warming: 0 } })).toBe("failed");
 });
 
