@@ -12,6 +12,8 @@ export interface Load {
   readonly body: string;
   readonly requests: number;
   readonly concurrency: number;
+  /** Address that the connections come from; default: chosen by the system. */
+  readonly localAddress?: string | undefined;
 }
 
 export interface LoadResult {
@@ -26,7 +28,11 @@ export interface LoadResult {
 }
 
 export async function runLoad(load: Load): Promise<LoadResult> {
-  const pool = new Pool(load.url, { connections: load.concurrency });
+  const { localAddress } = load;
+  const pool = new Pool(load.url, {
+    connections: load.concurrency,
+    ...(localAddress === undefined ? {} : { connect: { localAddress } }),
+  });
   const given = Object.entries(load.headers).flat();
   let bytes = 0;
   let frames = 0;
