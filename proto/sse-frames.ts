@@ -7,21 +7,33 @@ const newline = 10;
 const carriageReturn = 13;
 const colon = 58;
 const letterD = 100;
-const openBrace = 123;
 /**
  * One pass over a Latin-1 view of the bytes is five times faster than a search per pattern. A role, an empty text and an
  * empty delta mark frames that may carry no output; `reasoning` is renamed on its way.
  */
 const special =
   /"usage"|"reasoning"|"finish_reason": ?"|\[DONE\]|"error"|"role"|"(?:content|text)": ?(?:""|null)|"delta": ?(?:\{ ?\}|null)/;
-const choicesKey = Buffer.from('"choices"');
 
-/** Whole frames that cannot hold usage, a finish reason, an error, the end or a chunk without output. */
-export function isPlain(bytes: Buffer): boolean {
-  const n = bytes.length;
-  if (bytes[n - 1] !== newline) return false;
-  if (bytes[n - 2] !== newline && !(bytes[n - 2] === carriageReturn && bytes[n - 3] === newline)) return false;
-  return !special.test(bytes.toString("latin1"));
+/**
+ * Number of chunks with output in whole frames; -1 when a frame needs to be parsed: it may hold usage, a finish reason, an error, the
+ * end or no output, or has not ended. Reads a string: each search in a buffer leaves JavaScript, which takes longer than the search.
+ */
+export function countPlain(bytes: Buffer): number {
+  if (bytes[bytes.length - 1] !== newline || bytes[bytes.length - 2] !== newline) return -1;
+  const text = bytes.toString("latin1");
+  // With CRLF an empty line is another one.
+  if (special.test(text) || text.includes("\r")) return -1;
+  let count = 0;
+  for (let start = 0, end = 0; start < text.length; start = end + 2) {
+    end = text.indexOf("\n\n", start);
+    const first = text.charCodeAt(start);
+    if (first === colon) continue;
+    const isData = first === letterD && (text[start + 5] === "{" || text[start + 6] === "{");
+    const choices = isData ? text.indexOf('"choices"', start) : -1;
+    if (choices < 0 || choices > end) return -1;
+    count += 1;
+  }
+  return count;
 }
 
 /** Index after the empty line that ends the frame which begins at `from`; -1 when it has not come yet. */
@@ -86,23 +98,6 @@ const nothing = Buffer.alloc(0);
 /** Codes of a newline and a carriage return. */
 const seamBytes = 2;
 
-/** Chunks with output in plain bytes; -1 when a frame needs to be parsed. */
-export function countPlain(bytes: Buffer): number {
-  let count = 0;
-  for (let start = 0; start < bytes.length; ) {
-    const end = frameEnd(bytes, start);
-    if (end < 0) break;
-    if (bytes[start] === letterD) {
-      if (bytes[start + 5] !== openBrace && bytes[start + 6] !== openBrace) return -1;
-      const choices = bytes.indexOf(choicesKey, start);
-      if (choices < 0 || choices > end) return -1;
-      count += 1;
-    } else if (bytes[start] !== colon) return -1;
-    start = end;
-  }
-  return count;
-}
-
 /** Returns the text after `data:`; undefined for frames without data. */
 export function payloadOf(frame: Buffer): Buffer | undefined {
   let at = frame.indexOf("data:");
@@ -119,6 +114,9 @@ export function payloadOf(frame: Buffer): Buffer | undefined {
 /** True for a frame of comments, or of fields other than data. */
 export const isSilent = (frame: Buffer): boolean =>
   /^(?::|event:|id:|retry:|\r?\n)/.test(frame.toString("latin1", 0, 8));
+
+/** Data of the frame that ends a stream. */
+export const doneMark = Buffer.from("[DONE]");
 
 const prefix = Buffer.from("data: ");
 const suffix = Buffer.from("\n\n");

@@ -2,10 +2,10 @@
 // chunk that holds only whole frames with output is passed on without a copy. Pure: bytes in, bytes out.
 import {
   countPlain,
+  doneMark,
   FramePieces,
   frameEnd,
   frameOf,
-  isPlain,
   isSilent,
   payloadOf,
   readChunk,
@@ -70,7 +70,7 @@ export class UsageFrames {
   /** Throws RangeError for a frame above 1 MiB and for one that is not a chunk of an answer. */
   push(chunk: Buffer): void {
     if (this.isDone) return;
-    if (this.#carry.bytes === 0 && !this.#isHeld && this.#first && isPlain(chunk) && this.#countsPlain(chunk)) {
+    if (this.#carry.bytes === 0 && !this.#isHeld && this.#first && this.#countsPlain(chunk)) {
       this.#out(chunk);
       return;
     }
@@ -125,7 +125,7 @@ export class UsageFrames {
       const end = frameEnd(bytes, start);
       if (end < 0) break;
       const frame = bytes.subarray(start, end);
-      if (this.#isHeld || !this.#first || !isPlain(frame) || !this.#countsPlain(frame)) {
+      if (this.#isHeld || !this.#first || !this.#countsPlain(frame)) {
         if (start > run) this.#out(bytes.subarray(run, start));
         this.#place(frame);
         run = end;
@@ -217,7 +217,6 @@ interface EngineUsage {
   readonly figures: EngineFigures;
 }
 
-const doneMark = Buffer.from("[DONE]");
 const noChunk = "the model server sent an event that is no part of an answer";
 
 interface FirstChunk {

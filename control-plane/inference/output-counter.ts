@@ -1,6 +1,6 @@
 // Counts the frames of a stream with generated output. A broken response costs at most the delivered part, so a frame counts once
 // it was passed on completely; the role, the finish reason, usage, errors and comments do not count.
-import { countPlain, FramePieces, isPlain, payloadOf, readChunk } from "../../proto/sse-frames.ts";
+import { countPlain, doneMark, FramePieces, payloadOf, readChunk } from "../../proto/sse-frames.ts";
 
 const letterD = 100;
 /** An agent sends no larger frame. What follows a larger one is not counted. */
@@ -16,23 +16,28 @@ export class OutputCounter {
 
   push(chunk: Buffer): void {
     if (this.#pieces.bytes > maxFrameBytes || chunk.length === 0) return;
-    if (this.#pieces.bytes === 0 && isPlain(chunk)) {
-      const count = countPlain(chunk);
-      if (count > 0) this.hasData = true;
-      if (count >= 0) {
-        this.frames += count;
-        return;
-      }
-    }
+    if (this.#pieces.bytes === 0 && this.#countsPlain(chunk)) return;
     if (this.#pieces.bytes === 0) this.hasData ||= chunk[0] === letterD;
     const rest = this.#pieces.split(chunk, (frame) => this.#count(frame));
     this.hasData ||= rest?.[0] === letterD;
   }
 
+  /** False when a frame needs to be parsed. */
+  #countsPlain(bytes: Buffer): boolean {
+    const count = countPlain(bytes);
+    if (count < 0) return false;
+    this.frames += count;
+    this.hasData ||= count > 0;
+    return true;
+  }
+
   #count(frame: Buffer): void {
+    if (this.#countsPlain(frame)) return;
     const json = payloadOf(frame);
     if (!json) return;
     this.hasData = true;
+    // Not JSON: the error of a parser costs as much as ten frames.
+    if (json.equals(doneMark)) return;
     if (readChunk(json)?.hasOutput) this.frames += 1;
   }
 }
