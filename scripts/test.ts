@@ -36,8 +36,9 @@ async function runSuites(chosen: readonly Suite[]): Promise<readonly SuiteResult
   for (const lanes of stagesOf(chosen)) {
     if (lanes.length > 1) console.log(`\n=== in parallel: ${lanes.map((lane) => lane.join(", ")).join(" | ")}`);
     await Promise.all(
-      lanes.map(async (lane) => {
-        for (const suite of lane) done.push(lanes.length > 1 ? await runBuffered(suite) : await runShown(suite));
+      lanes.map(async (lane, number) => {
+        for (const suite of lane)
+          done.push(lanes.length > 1 ? await runBuffered(suite, number) : await runShown(suite));
       }),
     );
   }
@@ -70,11 +71,11 @@ async function runShown(suite: Suite): Promise<SuiteResult> {
 }
 
 /** Prints the output at the end, because another suite runs in parallel. */
-async function runBuffered(suite: Suite): Promise<SuiteResult> {
+async function runBuffered(suite: Suite, lane: number): Promise<SuiteResult> {
   const folder = mkdtempSync(join(tmpdir(), "stoker-test-output-"));
   const outputFile = join(folder, "output");
   try {
-    const result = await runSuite(suite, [], outputFile);
+    const result = await runSuite(suite, [], lane, outputFile);
     console.log(`\n=== ${suite}\n${readFileSync(outputFile, { encoding: "utf8", flag: "a+" })}`);
     return report(result);
   } finally {
@@ -89,10 +90,11 @@ function report(result: SuiteResult): SuiteResult {
   return result;
 }
 
-function runSuite(suite: Suite, files: readonly string[], outputFile?: string): Promise<SuiteResult> {
+function runSuite(suite: Suite, files: readonly string[], lane = 0, outputFile?: string): Promise<SuiteResult> {
   if (suite === "check") return runChecks();
-  // Vitest clears its module cache when packages change, so parallel suites use separate caches.
-  const env = { VITEST_FS_MODULE_CACHE_PATH: join(root, ".cache/vitest", suite) };
+  // Vitest clears its module cache when packages change, so suites that run in parallel use separate caches. The suites of a lane
+  // share one: they transform the same modules.
+  const env = { VITEST_FS_MODULE_CACHE_PATH: join(root, ".cache/vitest", `lane-${lane}`) };
   const run = () => runVitest(suite, ["--project", suite, "--passWithNoTests", ...files], { env, outputFile });
   return suite === "docker" ? withEngine(run) : run();
 }
