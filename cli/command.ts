@@ -14,7 +14,10 @@ export class Command extends Base {
 
 /** `stoker admin`. Several files add commands to it. */
 export const adminGroup = (program: Command): Command =>
-  groupOf(program, "admin", "operator commands: accounts, money, limits, audit log");
+  groupOf(program, "admin", "operator commands: accounts, deployments, money, limits, events, audit log");
+
+/** `stoker deploy`. Several files add commands to it. */
+export const deployGroup = (program: Command): Command => groupOf(program, "deploy", "dedicated deployments");
 
 /** `stoker node`. Several files add commands to it. */
 export const nodeGroup = (program: Command): Command =>

@@ -9,6 +9,7 @@ import { addAdminApplication } from "./commands/admin-application.ts";
 import { addAdminAudit } from "./commands/admin-audit.ts";
 import { addAdminBackup } from "./commands/admin-backup.ts";
 import { addAdminBilling } from "./commands/admin-billing.ts";
+import { addAdminDeployment } from "./commands/admin-deployment.ts";
 import { addAdminDiscount } from "./commands/admin-discount.ts";
 import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
@@ -24,6 +25,7 @@ import { addBillingCommands } from "./commands/billing.ts";
 import { addChat } from "./commands/chat.ts";
 import { addContainer } from "./commands/container.ts";
 import { addDeploy } from "./commands/deploy.ts";
+import { addEvents } from "./commands/events.ts";
 import { addFile } from "./commands/file.ts";
 import { addInfer } from "./commands/infer.ts";
 import { addInspect } from "./commands/inspect.ts";
@@ -76,6 +78,7 @@ const groups: readonly ((program: Command) => void)[] = [
   addSimulate,
   addUp,
   addDeploy,
+  addEvents,
   addContainer,
   addAgent,
   addBackup,
@@ -102,6 +105,7 @@ const groups: readonly ((program: Command) => void)[] = [
   addInspect,
   addAdminAccount,
   addAdminApplication,
+  addAdminDeployment,
   addAdminAudit,
   addAdminSignIn,
   addAdminKey,

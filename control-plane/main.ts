@@ -48,6 +48,7 @@ import { createReadiness } from "./http/core/readiness.ts";
 import { createColdStarts } from "./inference/cold-start.ts";
 import { createRequestMemory } from "./inference/request-memory.ts";
 import { limitOutageLines } from "./outage-log.ts";
+import { createOversight } from "./oversight/oversight.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
 import { createSignals, topicOf } from "./signals/create-signals.ts";
 import { createAccountStore } from "./store/accounts/accounts-store.ts";
@@ -55,6 +56,7 @@ import { createChangeFeed } from "./store/core/change-feed.ts";
 import { openDatabase, pingDatabase } from "./store/core/database.ts";
 import { createKekStore } from "./store/core/kek-store.ts";
 import { migrateDatabase } from "./store/core/migrate.ts";
+import { createOversightStore } from "./store/deployments/oversight-store.ts";
 import { createFleetStore } from "./store/fleet/fleet-store.ts";
 import { createNodeWeightsStore } from "./store/fleet/node-weights-store.ts";
 import { createCatalogStore } from "./store/models/catalog-store.ts";
@@ -447,6 +449,12 @@ async function createPublicEdge(all: Parts) {
     isSignUpOpen: config.isSignUpOpen,
     enrolment: nodes.enrolment,
     hosts: fleet.hostOperations,
+    oversight: createOversight({
+      store: createOversightStore(db),
+      deployments: deployments.deployments,
+      containers: deployments.containers,
+      agentInstances: agents.features.agentInstances,
+    }),
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     quotas: quotas.desk,
     webhooks: webhooks.verbs,

@@ -34,6 +34,7 @@ const featurePorts = [
   "webhooks/",
   "batches/",
   "responses/",
+  "oversight/",
 ]
   .map((flow) => `control-plane/${flow}`)
   .concat(leaves);
@@ -51,7 +52,16 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/backup.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
   "control-plane/http/": {
-    may: ["inference/", "deployments/", "containers/", "agent-instances/", "webhooks/", "batches/", "responses/"]
+    may: [
+      "inference/",
+      "deployments/",
+      "containers/",
+      "agent-instances/",
+      "webhooks/",
+      "batches/",
+      "responses/",
+      "oversight/",
+    ]
       .map((flow) => `control-plane/${flow}`)
       .concat(leaves, common),
   },
@@ -85,6 +95,10 @@ const zones: Readonly<Record<string, Zone>> = {
   },
   // Runs as requests with a webhook do, and is told by the edge how.
   "control-plane/responses/": { may: ["control-plane/webhooks/", "control-plane/accounts/", ...common] },
+  // What operators see and end of every tenant.
+  "control-plane/oversight/": {
+    may: ["deployments/", "containers/", "agent-instances/"].map((flow) => `control-plane/${flow}`).concat(common),
+  },
   "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", ...common] },
   ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [...common, "control-plane/write-file.ts"] }])),
   "control-plane/store/": { may: [...common], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },

@@ -2,7 +2,7 @@ import { InvalidArgumentError, Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import type { Command } from "../command.ts";
+import { type Command, deployGroup } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
@@ -51,7 +51,7 @@ type GpuOffer = Responses["GET /deploy/llm/gpu_availability"]["gpus"][number];
 type DryRun = Responses["POST /deploy/llm/placement"];
 
 export function addDeploy(program: Command): void {
-  const deploy = program.command("deploy").description("dedicated deployments");
+  const deploy = deployGroup(program);
   deploy.addHelpText("after", "\nLogs of a deployment: stoker log <id>");
   const create = "deploy a hub model with default settings and wait for it";
   addCreate(deploy.command("create <model>").description(create)).option(

@@ -2,7 +2,8 @@
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { Act } from "../act.ts";
-import { applicationDecided, applicationNotFound, applicationOpen, badCursor } from "./errors.ts";
+import { badCursor } from "../service-error.ts";
+import { applicationDecided, applicationNotFound, applicationOpen } from "./errors.ts";
 
 export type ApplicationStatus = "pending" | "approved" | "rejected";
 

@@ -1,5 +1,5 @@
 import type { AccountId } from "../../proto/ids.ts";
-import { badCursor } from "./errors.ts";
+import { badCursor } from "../service-error.ts";
 
 /** Actor, action, subject, time and address, with the state before and after. Append-only. */
 export interface AuditRecord {

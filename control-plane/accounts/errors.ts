@@ -66,12 +66,6 @@ export const notSuspended = (reason: string | undefined) =>
       : `The account is not suspended for ${reason}. Its record lists the current reasons.`,
   );
 
-export const badCursor = () =>
-  invalid("bad_cursor", "Invalid cursor. Send `next_cursor` of the previous page unchanged.", {
-    param: "cursor",
-    in: "query",
-  });
-
 export const applicationOpen = () =>
   conflict("application_open", "Your account already has a pending application. Wait for the operator's decision.");
 

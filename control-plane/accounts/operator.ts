@@ -3,7 +3,8 @@ import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act } from "../act.ts";
-import { accountDeleted, accountNotFound, badCursor, lastAdmin, notSuspended } from "./errors.ts";
+import { badCursor } from "../service-error.ts";
+import { accountDeleted, accountNotFound, lastAdmin, notSuspended } from "./errors.ts";
 
 export interface AccountSummary {
   readonly account: AccountId;

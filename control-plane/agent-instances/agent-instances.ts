@@ -1,6 +1,7 @@
 // Agent instances: long-lived containers from the operator's catalogue, each with its own volume. Each verb is one guarded
 // write; the loops that place and run deployments do the rest.
 import { type AccountId, type DeploymentId, randomId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
 import type { DeploymentStatus } from "../deployments/deployment.ts";
 import { accountEnded, refuseSuspended } from "../deployments/errors.ts";
@@ -61,9 +62,8 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
     if (funds <= 0n || funds < needed) throw noAgentFunds(needed);
   }
 
-  const to =
-    (status: "initializing" | "stopping" | "deleted", account: AccountId, ip?: string) => (now: AgentInstance) =>
-      store.setStatus(now.deployment.id, account, now.deployment.revision, status, ip);
+  const to = (status: "initializing" | "stopping" | "deleted", account: AccountId, act: Act) => (now: AgentInstance) =>
+    store.setStatus(now.deployment.id, account, now.deployment.revision, status, act);
 
   return {
     catalog: (): readonly AgentType[] => [...catalog.types.values()],
@@ -101,16 +101,21 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
       throw agentBusy();
     },
 
-    stop: (owner: AgentOwner, id: DeploymentId): Promise<void> =>
-      change(store, owner, id, running, "stopped", to("stopping", owner.account)),
+    stop: (owner: AgentOwner, id: DeploymentId, act: Act): Promise<void> =>
+      change(store, owner, id, running, "stopped", to("stopping", owner.account, act)),
 
-    async start(owner: AgentOwner, id: DeploymentId): Promise<void> {
+    async start(owner: AgentOwner, id: DeploymentId, act: Act): Promise<void> {
       refuseSuspended(owner);
       const { type, plan, deployment } = await found(owner, id);
       if (deployment.status === "stopped" || deployment.status === "failed")
         await requireFunds(owner.account, priceSubject(type, plan), deployment.modelName);
-      await change(store, owner, id, ["stopped", "failed"], "started", to("initializing", owner.account));
+      await change(store, owner, id, ["stopped", "failed"], "started", to("initializing", owner.account, act));
     },
+
+    restart: (owner: AgentOwner, id: DeploymentId, act: Act): Promise<void> =>
+      change(store, owner, id, ["deployed"], "restarted", ({ deployment }) =>
+        store.restart(id, owner.account, deployment.revision, act),
+      ),
 
     /** Updates to the catalogue's version; a running instance is restarted. */
     async update(owner: AgentOwner, id: DeploymentId): Promise<void> {
@@ -146,14 +151,14 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
       );
     },
 
-    remove: (owner: AgentOwner, id: DeploymentId, ip: string): Promise<void> =>
+    remove: (owner: AgentOwner, id: DeploymentId, act: Act): Promise<void> =>
       change(
         store,
         owner,
         id,
         [...running, "stopping", "stopped", "failed"],
         "deleted",
-        to("deleted", owner.account, ip),
+        to("deleted", owner.account, act),
       ).catch((error) => {
         // Already deleted: reply as for an unknown instance.
         if (error instanceof AgentWrongState) throw agentInstanceNotFound();

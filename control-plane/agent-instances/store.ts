@@ -2,6 +2,7 @@
 // customer can reach takes the account; every write is guarded by the revision it read.
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
+import type { Act } from "../act.ts";
 import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts";
 import type { NewDeployment } from "../deployments/store.ts";
 
@@ -109,8 +110,10 @@ export interface AgentInstanceStore {
     account: AccountId,
     ifRevision: bigint,
     status: "initializing" | "stopping" | "deleted",
-    ip?: string,
+    act: Act,
   ): Promise<boolean>;
+  /** Restarts the container at once; returns false as `setStatus` does. */
+  restart(id: DeploymentId, account: AccountId, ifRevision: bigint, act: Act): Promise<boolean>;
   /** Sets the current image of `type` and restarts the container at once. */
   update(id: DeploymentId, account: AccountId, ifRevision: bigint, type: AgentType): Promise<boolean>;
 }

@@ -1,6 +1,7 @@
 // Rented containers as their customers use them.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import { deleteDeployment } from "../deployments/change.ts";
 import type { Owner } from "../deployments/create.ts";
 import { DeploymentConflict } from "../deployments/errors.ts";
@@ -20,7 +21,7 @@ export interface ContainersDeps extends Omit<CreateContainerDeps, "store"> {
 
 type Account = Pick<Owner, "account">;
 
-/** All throw the errors of errors.ts. `ip`: the client's, for the audit log. */
+/** All throw the errors of errors.ts. `act` and `ip`: who asks, for the audit log. */
 export function createContainers(deps: ContainersDeps) {
   const { store, deployments } = deps;
   async function existing(account: AccountId, id: DeploymentId): Promise<Container> {
@@ -44,10 +45,10 @@ export function createContainers(deps: ContainersDeps) {
       if (outcome === "not_found") throw containerNotFound();
       return existing(account, id);
     },
-    async remove({ account }: Account, id: DeploymentId, ip: string): Promise<void> {
+    async remove({ account }: Account, id: DeploymentId, act: Act): Promise<void> {
       const found = await existing(account, id);
       if (found.status === "deleted") throw containerNotFound();
-      await deleteDeployment(deployments, account, id, "container", ip).catch((error) => {
+      await deleteDeployment(deployments, account, id, "container", act).catch((error) => {
         // Another request deleted it first.
         throw error instanceof DeploymentConflict ? containerNotFound() : error;
       });

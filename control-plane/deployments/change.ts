@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { noAdapters } from "../../proto/engine-args.ts";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import { type GpuDefaults, requireGpus } from "../quotas/gpu-limits.ts";
 import type { ServiceError } from "../service-error.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
@@ -123,11 +124,11 @@ function sleepAfter(now: Deployment, { sleepAfterSeconds }: SettingsUpdate): num
 }
 
 /** Drains and removes all instances; the deployment can be started again. */
-export function stopDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
+export function stopDeployment(store: Store, account: AccountId, id: DeploymentId, act?: Act): Promise<void> {
   const stoppable: readonly DeploymentStatus[] = ["initializing", "downloading", "deploying", "deployed", "updating"];
   return changeFrom(store, account, id, undefined, (now) => {
     if (!stoppable.includes(now.status)) throw wrongState(now.status, "stopped");
-    return { status: "stopping", failReason: "" };
+    return { status: "stopping", failReason: "", ...(act && { act }) };
   });
 }
 
@@ -140,12 +141,21 @@ export async function startDeployment(
   account: AccountId,
   id: DeploymentId,
   deps: FundsDeps & { readonly gpuDefaults: GpuDefaults },
+  act?: Act,
 ): Promise<void> {
   const found = await getDeployment(store, account, id);
   if (isAtRest(found.status)) await requireFunds(deps, account, found);
   await changeFrom(store, account, id, deps.gpuDefaults, (now) => {
     if (!isAtRest(now.status)) throw wrongState(now.status, "started");
-    return { status: "initializing", failReason: "", target: 1 };
+    return { status: "initializing", failReason: "", target: 1, ...(act && { act }) };
+  });
+}
+
+/** Restarts every instance in place, at once. Throws wrongDeploymentState for one that does not run. */
+export function restartDeployment(store: Store, account: AccountId, id: DeploymentId, act: Act): Promise<void> {
+  return changeFrom(store, account, id, undefined, (now) => {
+    if (!isWanted(now.status)) throw wrongState(now.status, "restarted");
+    return { isNewGeneration: true, act };
   });
 }
 
@@ -158,8 +168,7 @@ export function deleteDeployment(
   account: AccountId,
   id: DeploymentId,
   kind: DeploymentKind = "model",
-  /** The caller's address, for the audit log. */
-  ip = "",
+  act?: Act,
 ): Promise<void> {
   return changeFrom(
     store,
@@ -168,7 +177,7 @@ export function deleteDeployment(
     undefined,
     (now) => {
       if (now.status === "deleted") throw new DeploymentConflict("The deployment is already deleted.");
-      return { status: "deleted", ip };
+      return { status: "deleted", ...(act && { act }) };
     },
     kind,
   );
@@ -181,7 +190,7 @@ export async function deleteDeployments(
 ): Promise<void> {
   for (const { id, kind, status } of await store.list(account, undefined, undefined)) {
     if (status === "deleted") continue;
-    await deleteDeployment(store, account, id, kind).catch((error) => {
+    await deleteDeployment(store, account, id, kind, { by: account, ip: "", note: "" }).catch((error) => {
       // A concurrent change won; the next pass checks whether any is left.
       if (!(error instanceof DeploymentConflict)) throw error;
     });
@@ -202,7 +211,7 @@ export async function deleteModel(
 }
 
 /** Says which state prevents the action, and what to do. */
-function wrongState(status: DeploymentStatus, act: "changed" | "stopped" | "started"): ServiceError {
+function wrongState(status: DeploymentStatus, act: "changed" | "stopped" | "started" | "restarted"): ServiceError {
   switch (status) {
     case "failed":
       return wrongDeploymentState(

@@ -1,8 +1,10 @@
 // Deployments of models, as accounts and the operator use them.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import {
   deleteDeployment,
   getDeployment,
+  restartDeployment,
   type SettingsUpdate,
   startDeployment,
   stopDeployment,
@@ -78,12 +80,13 @@ export function createDeployments(deps: DeploymentsDeps) {
       refuseSuspended(owner);
       await updateDeployment(store, owner.account, id, update, deps.gpuDefaults, { ...deps, memory });
     },
-    remove: ({ account }: Account, id: DeploymentId) => deleteDeployment(store, account, id),
-    stop: ({ account }: Account, id: DeploymentId) => stopDeployment(store, account, id),
-    async start(owner: Owner, id: DeploymentId): Promise<void> {
+    remove: ({ account }: Account, id: DeploymentId, act: Act) => deleteDeployment(store, account, id, "model", act),
+    stop: ({ account }: Account, id: DeploymentId, act: Act) => stopDeployment(store, account, id, act),
+    async start(owner: Owner, id: DeploymentId, act: Act): Promise<void> {
       refuseSuspended(owner);
-      await startDeployment(store, owner.account, id, deps);
+      await startDeployment(store, owner.account, id, deps, act);
     },
+    restart: ({ account }: Account, id: DeploymentId, act: Act) => restartDeployment(store, account, id, act),
     requestCounts: ({ account }: Account, fromMs: number, toMs: number) => stats.requests(account, fromMs, toMs),
     /** Also throws deploymentGone. */
     async use({ account }: Account, id: DeploymentId, fromMs: number, toMs: number) {

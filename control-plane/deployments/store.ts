@@ -4,6 +4,7 @@ import type { FormatSkill } from "../../proto/api-formats.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
+import type { Act } from "../act.ts";
 import type { NodeWeights } from "../fleet/store.ts";
 import type { GpuUse } from "../quotas/gpu-limits.ts";
 import type { Adapter, AdapterNews } from "./adapter.ts";
@@ -233,8 +234,8 @@ export interface DesiredRows {
 export type GpuCheck = (use: GpuUse) => void;
 
 export interface Change {
-  /** Address of who asks, for the audit log. */
-  readonly ip?: string;
+  /** Person who asked for the new status or generation, for the audit log. Absent: Stoker itself. */
+  readonly act?: Act;
   readonly status?: DeploymentStatus;
   readonly failReason?: string;
   readonly minInstances?: number;
@@ -326,7 +327,7 @@ export interface DeploymentStatsStore {
 export interface PrefixCacheChange {
   readonly id: DeploymentId;
   readonly isShared: boolean;
-  readonly act: { readonly by: string; readonly ip: string; readonly note: string };
+  readonly act: Act;
 }
 
 /** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted in the meantime. */

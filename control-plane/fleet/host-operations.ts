@@ -43,6 +43,8 @@ export interface EndedUnknown {
 export interface HostOperations {
   list(): Promise<readonly NodeView[]>;
   get(node: string): Promise<NodeView>;
+  /** Of an unknown host, `node` itself: it may have been removed. */
+  idOf(node: string): Promise<HostId>;
   /** Throws nodeDraining. */
   cordon(node: string, act: Act): Promise<HostId>;
   /**
@@ -120,6 +122,7 @@ export function createHostOperations(deps: {
     },
     cordon: (node, act) => begin(node, undefined, act),
     drain: (node, deadlineMs, act) => begin(node, deadlineMs, act),
+    idOf: async (node) => hostNamed(await deps.snapshot(), node),
     end: async (node, act) => store.end((await find(node)).id, act),
     async progress(node) {
       const { id, operation } = await find(node);

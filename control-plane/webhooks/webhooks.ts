@@ -1,7 +1,7 @@
 // Webhook operations of the edge: accept a request, show and replay calls, show and rotate the secret.
 import type { AccountId, RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
-import { badCursor } from "../accounts/errors.ts";
+import { badCursor } from "../service-error.ts";
 import {
   deliveryEmptied,
   deliveryNotFound,

@@ -6390,6 +6390,890 @@ export interface Responses {
     }[];
   };
   "DELETE /v1/admin/nodes/{node_id}/weights/{prefetch_id}": {};
+  "GET /v1/admin/deployments": {
+    deployments: {
+      type: "legacy" | "llm" | "lora" | "tts";
+      deploy_id: string;
+      model_name: string;
+      version: string;
+      task: string;
+      status: string;
+      /**
+       * Empty unless failed
+       */
+      fail_reason: string;
+      /**
+       * ISO 8601 with offset
+       */
+      created_at: string;
+      updated_at: string;
+      instances: {
+        running: number;
+        pending: number;
+        warming: number;
+      };
+      config: {
+        gpu:
+          | "B300-270GB"
+          | "B200-180GB"
+          | "H200-141GB"
+          | "H100-80GB"
+          | "A100-80GB"
+          | "L40S-48GB"
+          | "L4-24GB"
+          | "RTXPRO6000-96GB"
+          | "other";
+        num_gpus: number;
+        max_batch_size: number;
+        weights: {
+          repo: string;
+          revision: string;
+          token: string | null;
+        };
+      };
+      settings: {
+        min_instances: number;
+        max_instances: number;
+        inactive_shutdown: number | null;
+        /**
+         * 0: instances never sleep
+         */
+        sleep_after_seconds: number;
+        /**
+         * Absent: not set
+         */
+        target_ttft_ms?: number;
+        /**
+         * Absent: not set
+         */
+        target_queue_ms?: number;
+        /**
+         * Absent: none
+         */
+        schedules?: {
+          /**
+           * Days on which it begins
+           *
+           * @minItems 1
+           * @maxItems 7
+           */
+          days:
+            | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ];
+          /**
+           * Local time, HH:MM
+           */
+          from: string;
+          /**
+           * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+           */
+          to: string;
+          /**
+           * IANA name, such as Europe/Berlin
+           */
+          time_zone: string;
+          min_instances: number;
+        }[];
+      };
+      /**
+       * Why the last update was rolled back; otherwise empty
+       */
+      update_error: string;
+      rollout: {
+        up_to_date: number;
+        outdated: number;
+        booting: number;
+      };
+      extra_args: string[];
+      /**
+       * Settings of the request
+       */
+      standard_args: {
+        [k: string]: unknown;
+      };
+      progress: {
+        phase: string;
+        done_bytes: number;
+        total_bytes: number;
+        /**
+         * Condition it waits for, or error of the attempt being retried; empty: none
+         */
+        trouble: string;
+      } | null;
+      pending_reasons: {
+        host: string;
+        why: string;
+      }[];
+      kind: "model" | "container" | "agent_instance";
+      engine: string;
+      account: {
+        uid: string;
+        email: string;
+        display_name: string;
+        suspend_reason: string | null;
+      };
+      /**
+       * Its instances and the hosts that run them
+       */
+      hosts: {
+        instance_id: string;
+        node_id: string;
+        node_name: string;
+        phase: string;
+        restarts: number;
+        /**
+         * Its failure, or the error of the attempt being retried; empty: none
+         */
+        trouble: string;
+        /**
+         * UUIDs
+         */
+        gpus: string[];
+        /**
+         * Placed at, ISO 8601
+         */
+        since: string;
+      }[];
+    }[];
+    next_cursor: string | null;
+  };
+  "GET /v1/admin/containers": {
+    deployments: {
+      type: "legacy" | "llm" | "lora" | "tts";
+      deploy_id: string;
+      model_name: string;
+      version: string;
+      task: string;
+      status: string;
+      /**
+       * Empty unless failed
+       */
+      fail_reason: string;
+      /**
+       * ISO 8601 with offset
+       */
+      created_at: string;
+      updated_at: string;
+      instances: {
+        running: number;
+        pending: number;
+        warming: number;
+      };
+      config: {
+        gpu:
+          | "B300-270GB"
+          | "B200-180GB"
+          | "H200-141GB"
+          | "H100-80GB"
+          | "A100-80GB"
+          | "L40S-48GB"
+          | "L4-24GB"
+          | "RTXPRO6000-96GB"
+          | "other";
+        num_gpus: number;
+        max_batch_size: number;
+        weights: {
+          repo: string;
+          revision: string;
+          token: string | null;
+        };
+      };
+      settings: {
+        min_instances: number;
+        max_instances: number;
+        inactive_shutdown: number | null;
+        /**
+         * 0: instances never sleep
+         */
+        sleep_after_seconds: number;
+        /**
+         * Absent: not set
+         */
+        target_ttft_ms?: number;
+        /**
+         * Absent: not set
+         */
+        target_queue_ms?: number;
+        /**
+         * Absent: none
+         */
+        schedules?: {
+          /**
+           * Days on which it begins
+           *
+           * @minItems 1
+           * @maxItems 7
+           */
+          days:
+            | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ];
+          /**
+           * Local time, HH:MM
+           */
+          from: string;
+          /**
+           * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+           */
+          to: string;
+          /**
+           * IANA name, such as Europe/Berlin
+           */
+          time_zone: string;
+          min_instances: number;
+        }[];
+      };
+      /**
+       * Why the last update was rolled back; otherwise empty
+       */
+      update_error: string;
+      rollout: {
+        up_to_date: number;
+        outdated: number;
+        booting: number;
+      };
+      extra_args: string[];
+      /**
+       * Settings of the request
+       */
+      standard_args: {
+        [k: string]: unknown;
+      };
+      progress: {
+        phase: string;
+        done_bytes: number;
+        total_bytes: number;
+        /**
+         * Condition it waits for, or error of the attempt being retried; empty: none
+         */
+        trouble: string;
+      } | null;
+      pending_reasons: {
+        host: string;
+        why: string;
+      }[];
+      kind: "model" | "container" | "agent_instance";
+      engine: string;
+      account: {
+        uid: string;
+        email: string;
+        display_name: string;
+        suspend_reason: string | null;
+      };
+      /**
+       * Its instances and the hosts that run them
+       */
+      hosts: {
+        instance_id: string;
+        node_id: string;
+        node_name: string;
+        phase: string;
+        restarts: number;
+        /**
+         * Its failure, or the error of the attempt being retried; empty: none
+         */
+        trouble: string;
+        /**
+         * UUIDs
+         */
+        gpus: string[];
+        /**
+         * Placed at, ISO 8601
+         */
+        since: string;
+      }[];
+    }[];
+    next_cursor: string | null;
+  };
+  "GET /v1/admin/agent-instances": {
+    deployments: {
+      type: "legacy" | "llm" | "lora" | "tts";
+      deploy_id: string;
+      model_name: string;
+      version: string;
+      task: string;
+      status: string;
+      /**
+       * Empty unless failed
+       */
+      fail_reason: string;
+      /**
+       * ISO 8601 with offset
+       */
+      created_at: string;
+      updated_at: string;
+      instances: {
+        running: number;
+        pending: number;
+        warming: number;
+      };
+      config: {
+        gpu:
+          | "B300-270GB"
+          | "B200-180GB"
+          | "H200-141GB"
+          | "H100-80GB"
+          | "A100-80GB"
+          | "L40S-48GB"
+          | "L4-24GB"
+          | "RTXPRO6000-96GB"
+          | "other";
+        num_gpus: number;
+        max_batch_size: number;
+        weights: {
+          repo: string;
+          revision: string;
+          token: string | null;
+        };
+      };
+      settings: {
+        min_instances: number;
+        max_instances: number;
+        inactive_shutdown: number | null;
+        /**
+         * 0: instances never sleep
+         */
+        sleep_after_seconds: number;
+        /**
+         * Absent: not set
+         */
+        target_ttft_ms?: number;
+        /**
+         * Absent: not set
+         */
+        target_queue_ms?: number;
+        /**
+         * Absent: none
+         */
+        schedules?: {
+          /**
+           * Days on which it begins
+           *
+           * @minItems 1
+           * @maxItems 7
+           */
+          days:
+            | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ]
+            | [
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+              ];
+          /**
+           * Local time, HH:MM
+           */
+          from: string;
+          /**
+           * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+           */
+          to: string;
+          /**
+           * IANA name, such as Europe/Berlin
+           */
+          time_zone: string;
+          min_instances: number;
+        }[];
+      };
+      /**
+       * Why the last update was rolled back; otherwise empty
+       */
+      update_error: string;
+      rollout: {
+        up_to_date: number;
+        outdated: number;
+        booting: number;
+      };
+      extra_args: string[];
+      /**
+       * Settings of the request
+       */
+      standard_args: {
+        [k: string]: unknown;
+      };
+      progress: {
+        phase: string;
+        done_bytes: number;
+        total_bytes: number;
+        /**
+         * Condition it waits for, or error of the attempt being retried; empty: none
+         */
+        trouble: string;
+      } | null;
+      pending_reasons: {
+        host: string;
+        why: string;
+      }[];
+      kind: "model" | "container" | "agent_instance";
+      engine: string;
+      account: {
+        uid: string;
+        email: string;
+        display_name: string;
+        suspend_reason: string | null;
+      };
+      /**
+       * Its instances and the hosts that run them
+       */
+      hosts: {
+        instance_id: string;
+        node_id: string;
+        node_name: string;
+        phase: string;
+        restarts: number;
+        /**
+         * Its failure, or the error of the attempt being retried; empty: none
+         */
+        trouble: string;
+        /**
+         * UUIDs
+         */
+        gpus: string[];
+        /**
+         * Placed at, ISO 8601
+         */
+        since: string;
+      }[];
+    }[];
+    next_cursor: string | null;
+  };
+  "GET /v1/admin/deployments/{deploy_id}": {
+    type: "legacy" | "llm" | "lora" | "tts";
+    deploy_id: string;
+    model_name: string;
+    version: string;
+    task: string;
+    status: string;
+    /**
+     * Empty unless failed
+     */
+    fail_reason: string;
+    /**
+     * ISO 8601 with offset
+     */
+    created_at: string;
+    updated_at: string;
+    instances: {
+      running: number;
+      pending: number;
+      warming: number;
+    };
+    config: {
+      gpu:
+        | "B300-270GB"
+        | "B200-180GB"
+        | "H200-141GB"
+        | "H100-80GB"
+        | "A100-80GB"
+        | "L40S-48GB"
+        | "L4-24GB"
+        | "RTXPRO6000-96GB"
+        | "other";
+      num_gpus: number;
+      max_batch_size: number;
+      weights: {
+        repo: string;
+        revision: string;
+        token: string | null;
+      };
+    };
+    settings: {
+      min_instances: number;
+      max_instances: number;
+      inactive_shutdown: number | null;
+      /**
+       * 0: instances never sleep
+       */
+      sleep_after_seconds: number;
+      /**
+       * Absent: not set
+       */
+      target_ttft_ms?: number;
+      /**
+       * Absent: not set
+       */
+      target_queue_ms?: number;
+      /**
+       * Absent: none
+       */
+      schedules?: {
+        /**
+         * Days on which it begins
+         *
+         * @minItems 1
+         * @maxItems 7
+         */
+        days:
+          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ]
+          | [
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
+              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
+            ];
+        /**
+         * Local time, HH:MM
+         */
+        from: string;
+        /**
+         * Exclusive, HH:MM; before `from`: on the next day. 24:00: the end of the day
+         */
+        to: string;
+        /**
+         * IANA name, such as Europe/Berlin
+         */
+        time_zone: string;
+        min_instances: number;
+      }[];
+    };
+    /**
+     * Why the last update was rolled back; otherwise empty
+     */
+    update_error: string;
+    rollout: {
+      up_to_date: number;
+      outdated: number;
+      booting: number;
+    };
+    extra_args: string[];
+    /**
+     * Settings of the request
+     */
+    standard_args: {
+      [k: string]: unknown;
+    };
+    progress: {
+      phase: string;
+      done_bytes: number;
+      total_bytes: number;
+      /**
+       * Condition it waits for, or error of the attempt being retried; empty: none
+       */
+      trouble: string;
+    } | null;
+    pending_reasons: {
+      host: string;
+      why: string;
+    }[];
+    kind: "model" | "container" | "agent_instance";
+    engine: string;
+    account: {
+      uid: string;
+      email: string;
+      display_name: string;
+      suspend_reason: string | null;
+    };
+    /**
+     * Its instances and the hosts that run them
+     */
+    hosts: {
+      instance_id: string;
+      node_id: string;
+      node_name: string;
+      phase: string;
+      restarts: number;
+      /**
+       * Its failure, or the error of the attempt being retried; empty: none
+       */
+      trouble: string;
+      /**
+       * UUIDs
+       */
+      gpus: string[];
+      /**
+       * Placed at, ISO 8601
+       */
+      since: string;
+    }[];
+  };
+  "DELETE /v1/admin/deployments/{deploy_id}": {
+    deploy_id: string;
+  };
+  "GET /v1/admin/deployments/{deploy_id}/logs": {
+    /**
+     * [unix seconds with nanoseconds, line], ascending
+     */
+    entries: [string, string][];
+  };
+  "POST /v1/admin/deployments/{deploy_id}/stop": {
+    deploy_id: string;
+  };
+  "POST /v1/admin/deployments/{deploy_id}/restart": {
+    deploy_id: string;
+  };
+  "GET /v1/admin/events": {
+    events: {
+      id: string;
+      /**
+       * ISO 8601
+       */
+      at: string;
+      /**
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       */
+      kind: string;
+      deploy_id: string | null;
+      instance_id: string | null;
+      /**
+       * New status or phase, a count, or a version; may be empty
+       */
+      state: string;
+      /**
+       * Why; may be empty
+       */
+      reason: string;
+      /**
+       * uid; null: the event is a host's
+       */
+      account: string | null;
+      /**
+       * null: the event is a deployment's
+       */
+      node_id: string | null;
+      /**
+       * UUID
+       */
+      gpu: string | null;
+    }[];
+    next_cursor: string | null;
+  };
+  "GET /v1/admin/deployments/{deploy_id}/events": {
+    events: {
+      id: string;
+      /**
+       * ISO 8601
+       */
+      at: string;
+      /**
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       */
+      kind: string;
+      deploy_id: string | null;
+      instance_id: string | null;
+      /**
+       * New status or phase, a count, or a version; may be empty
+       */
+      state: string;
+      /**
+       * Why; may be empty
+       */
+      reason: string;
+      /**
+       * uid; null: the event is a host's
+       */
+      account: string | null;
+      /**
+       * null: the event is a deployment's
+       */
+      node_id: string | null;
+      /**
+       * UUID
+       */
+      gpu: string | null;
+    }[];
+    next_cursor: string | null;
+  };
+  "GET /v1/admin/nodes/{id}/events": {
+    events: {
+      id: string;
+      /**
+       * ISO 8601
+       */
+      at: string;
+      /**
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       */
+      kind: string;
+      deploy_id: string | null;
+      instance_id: string | null;
+      /**
+       * New status or phase, a count, or a version; may be empty
+       */
+      state: string;
+      /**
+       * Why; may be empty
+       */
+      reason: string;
+      /**
+       * uid; null: the event is a host's
+       */
+      account: string | null;
+      /**
+       * null: the event is a deployment's
+       */
+      node_id: string | null;
+      /**
+       * UUID
+       */
+      gpu: string | null;
+    }[];
+    next_cursor: string | null;
+  };
+  "GET /deploy/{deploy_id}/events": {
+    events: {
+      id: string;
+      /**
+       * ISO 8601
+       */
+      at: string;
+      /**
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       */
+      kind: string;
+      deploy_id: string | null;
+      instance_id: string | null;
+      /**
+       * New status or phase, a count, or a version; may be empty
+       */
+      state: string;
+      /**
+       * Why; may be empty
+       */
+      reason: string;
+    }[];
+    next_cursor: string | null;
+  };
   "GET /v1/files": {
     object: "list";
     data: {

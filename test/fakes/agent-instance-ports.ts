@@ -71,6 +71,7 @@ export function fakeAgentInstances(account: AccountId, deployment: Deployment) {
     },
     stop: done,
     start: done,
+    restart: done,
     update: done,
     remove: done,
     launchToken: async (owner, id) => `https://${(await own(owner, id)).deployment.id}.example/once`,

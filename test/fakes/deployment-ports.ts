@@ -4,7 +4,8 @@ import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import type { Deployments } from "../../control-plane/deployments/deployments.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
 import type { UseStats } from "../../control-plane/deployments/store.ts";
-import type { AccountId, DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { Oversight } from "../../control-plane/oversight/oversight.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 
 export function deployment(change: Partial<Deployment> = {}): Deployment {
   return {
@@ -68,6 +69,42 @@ const useStats: UseStats = {
   chargeNano: 15_000_000n,
 };
 
+/** One deployment of any account, on one host, with one event of each. */
+export function fakeOversight(one: Deployment): Oversight {
+  const owner = { account: one.account, email: "ada@example.com", displayName: "ada", suspendReason: null };
+  const placed = {
+    id: "instance-1" as InstanceId,
+    host: "host-1" as HostId,
+    hostname: "gpu-1",
+    phase: "ready",
+  } as const;
+  const instances = [{ ...placed, restarts: 0, trouble: "", gpuUuids: ["GPU-1"], createdAtMs: 1_786_000_000_000 }];
+  const found = async (id: DeploymentId) => {
+    if (id !== one.id) throw new DeploymentNotFound();
+    return { deployment: one, owner, instances };
+  };
+  const event = { id: 7n, atMs: 1_786_000_000_000, account: one.account, deployment: one.id, gpu: null, reason: "" };
+  const ready = { ...event, kind: "instance.ready", instance: placed.id, host: placed.host, state: "ready" };
+  const page = { events: [ready], nextCursor: null };
+  return {
+    get: found,
+    list: async () => ({ page: [await found(one.id)], nextCursor: null }),
+    events: async () => page,
+    eventsOf: async (account, id) => {
+      if (account !== one.account) throw new DeploymentNotFound();
+      await found(id);
+      return page;
+    },
+    logs: async (id) => {
+      await found(id);
+      return [{ at: "1682343934.123456789", line: "loading" }];
+    },
+    stop: async (id) => void (await found(id)),
+    restart: async (id) => void (await found(id)),
+    remove: async (id) => void (await found(id)),
+  };
+}
+
 /** One deployment; a test replaces what it wants to see refused. */
 export function fakeDeployments(account: AccountId, one: Deployment): Deployments {
   const own = (caller: Pick<Caller, "account">, id: string) => {
@@ -83,6 +120,7 @@ export function fakeDeployments(account: AccountId, one: Deployment): Deployment
     remove: async (caller, id) => void (await own(caller, id)),
     stop: async (caller, id) => void (await own(caller, id)),
     start: async (caller, id) => void (await own(caller, id)),
+    restart: async (caller, id) => void (await own(caller, id)),
     createHf: (_caller, request) =>
       Promise.resolve(deployment({ modelName: request.modelName, type: "legacy", task: "embeddings" })),
     createBy: (_caller, provider, request) =>

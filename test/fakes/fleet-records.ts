@@ -149,6 +149,7 @@ export function fakeHosts(): HostOperations {
     },
     remove: own,
     endUnknown: async (node) => ({ host: await own(node), instances: ["stranger" as InstanceId] }),
+    idOf: async (node) => node as HostId,
     rebalance: async () => ({
       gpu: "other",
       host: hostNode.id,

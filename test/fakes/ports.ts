@@ -37,7 +37,7 @@ import { fakeAgentInstances } from "./agent-instance-ports.ts";
 import { fakeAliases } from "./aliases.ts";
 import { fakeBatches } from "./batch-ports.ts";
 import { fakeContainers } from "./container-ports.ts";
-import { deployment, fakeDeployments } from "./deployment-ports.ts";
+import { deployment, fakeDeployments, fakeOversight } from "./deployment-ports.ts";
 import { fakeFactors, ticket } from "./factor-ports.ts";
 import { fakeFiles, fileId } from "./file-ports.ts";
 import { fakeHosts } from "./fleet-records.ts";
@@ -301,6 +301,7 @@ export function fakePorts() {
     },
     bodies: new ByteBudget(256 * 1024 * 1024),
     deployments: fakeDeployments(ada.account, one),
+    oversight: fakeOversight(one),
     aliases: fakeAliases(models),
     providers: fakeProviders(one),
     catalogue: { search: () => [] },

@@ -4,6 +4,7 @@ import { toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import { stateOf } from "../../agent-instances/agent-instances.ts";
 import type { AgentInstance, AgentType, Backup } from "../../agent-instances/store.ts";
+import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
@@ -163,7 +164,7 @@ export function addAgentInstanceRoutes(
       summary,
       refusals: [404, 409, ...("more" in rest ? rest.more : [])],
       handler: ({ caller, params, reply }) =>
-        verb.call(agentInstances, caller, params.instance_id as DeploymentId, reply.request.ip),
+        verb.call(agentInstances, caller, params.instance_id as DeploymentId, actOf(caller, reply)),
     });
 
   own.post(`${base}/:instance_id/launch_token`, {

@@ -4,6 +4,7 @@ import { nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import { type Container, stateOf } from "../../containers/container.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
+import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
@@ -145,7 +146,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     summary: "Delete a container and its data",
     refusals: [404],
     handler: ({ caller, params, reply }) =>
-      containers.remove(caller, params.container_id as DeploymentId, reply.request.ip),
+      containers.remove(caller, params.container_id as DeploymentId, actOf(caller, reply)),
   });
 }
 

@@ -8,6 +8,7 @@ import { joinArgs } from "../../deployments/extra-args.ts";
 import { readStandardArgs } from "../../deployments/standard-args.ts";
 import { badRequest } from "../../service-error.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
+import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { renderLoraDeployment } from "./adapters-routes.ts";
 import { GpuAvailability } from "./containers-routes.ts";
@@ -73,7 +74,7 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
     answer: Type.Array(DeploymentRecord),
     refusals: [400],
     async handler({ caller, query }) {
-      const statuses = statusesOf(query.status);
+      const statuses = readStatuses(query.status);
       const own = (await adapters.list(caller.account, undefined)).filter(
         ({ status }) => statuses === undefined || statuses.includes(status),
       );
@@ -135,8 +136,9 @@ function addDeployVerbs(endpoints: Endpoints, { deployments, adapters }: Deploym
       summary,
       answer: DeployId,
       refusals: [400, ...refusals, ...("more" in rest ? rest.more : [])],
-      async handler({ caller, params }) {
-        const change = () => verb.call(deployments, caller, params.deploy_id as DeploymentId);
+      async handler({ caller, params, reply }) {
+        const act = actOf(caller, reply);
+        const change = () => verb.call(deployments, caller, params.deploy_id as DeploymentId, act);
         if (method === "delete") await orAdapter(change, () => adapters.remove(caller, params.deploy_id));
         else await change();
         return { deploy_id: params.deploy_id };
@@ -157,7 +159,8 @@ async function orAdapter<A, B>(ofDeployment: () => Promise<A>, ofAdapter: () => 
   }
 }
 
-function statusesOf(list: string | undefined): readonly DeploymentStatus[] | undefined {
+/** Reads a comma list; undefined: none was sent. Throws badRequest. */
+export function readStatuses(list: string | undefined): readonly DeploymentStatus[] | undefined {
   if (!list) return undefined;
   return list.split(",").map((word) => {
     const status = word.trim() === "running" ? "deployed" : word.trim();

@@ -258,6 +258,7 @@ export const LogEntries = Type.Object({
     description: "[unix seconds with nanoseconds, line], ascending",
   }),
 });
+export type LogEntries = Static<typeof LogEntries>;
 
 export const PrefixCacheRequest = Type.Object({
   shared: Type.Boolean({ description: "true: accounts reuse each other's evaluated prompts; default: false" }),

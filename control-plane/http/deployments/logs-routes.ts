@@ -1,7 +1,7 @@
 import type { FastifyReply } from "fastify";
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
-import type { LogQuery } from "../../deployments/logs.ts";
+import type { LogLine, LogQuery } from "../../deployments/logs.ts";
 import { badRequest } from "../../service-error.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { LogEntries, PodLogEntries } from "./deployment-schemas.ts";
@@ -10,12 +10,13 @@ import type { DeploymentFeatures } from "./features.ts";
 const monthMs = 31 * 24 * 3_600_000;
 const limitMs = 15_000;
 
-const range = {
-  deploy_id: Type.String(),
+const times = {
   from: Type.Optional(Type.String({ description: "Unix seconds" })),
   to: Type.Optional(Type.String({ description: "Unix seconds" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
 };
+const range = { deploy_id: Type.String(), ...times };
+export const logRange = Type.Object(times);
 const common = { refusals: [400, 404] } as const;
 
 export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
@@ -42,13 +43,21 @@ export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFe
     summary: "Get log lines of a deployment",
     query: Type.Object(range),
     answer: LogEntries,
-    async handler({ caller, query, reply }) {
-      const signal = boundedBy(reply);
-      const range = rangeOf(query.from, query.to, query.limit ?? 100);
-      const lines = await deployments.logs(caller, query.deploy_id as DeploymentId, range, signal);
-      return { entries: lines.map(({ at, line }) => [at, line]) };
-    },
+    handler: ({ caller, query, reply }) =>
+      readLogs(query, reply, (range, signal) =>
+        deployments.logs(caller, query.deploy_id as DeploymentId, range, signal),
+      ),
   });
+}
+
+/** Returns the lines of all instances. Throws badRequest for a range that cannot be read. */
+export async function readLogs(
+  { from, to, limit = 100 }: Static<typeof logRange>,
+  reply: FastifyReply,
+  read: (range: LogQuery, signal: AbortSignal) => Promise<readonly LogLine[]>,
+): Promise<LogEntries> {
+  const lines = await read(rangeOf(from, to, limit), boundedBy(reply));
+  return { entries: lines.map(({ at, line }) => [at, line]) };
 }
 
 /** Aborts when the caller disconnects or the hosts take too long. */

@@ -181,6 +181,8 @@ const operator: Examples = {
   "POST /v1/admin/accounts/{uid}/suspend": { reason: "admin", ...note },
   "POST /v1/admin/accounts/{uid}/lift": { reason: "admin", ...note },
   "PUT /v1/admin/deployments/{deploy_id}/prefix-cache": { shared: true, ...note },
+  "POST /v1/admin/deployments/{deploy_id}/stop": note,
+  "POST /v1/admin/deployments/{deploy_id}/restart": note,
   "POST /v1/admin/nodes/{id}/cordon": note,
   "POST /v1/admin/nodes/{id}/drain": { deadline_seconds: 600, ...note },
   "POST /v1/admin/nodes/{id}/end-unknown": { instance_ids: ["instance-1"], ...note },

@@ -3,6 +3,7 @@ import type { Enrolment } from "../../fleet/enrolment.ts";
 import type { HostOperations } from "../../fleet/host-operations.ts";
 import type { NodeWeightsOrders } from "../../fleet/node-weights.ts";
 import type { ReconcileStore } from "../../fleet/store.ts";
+import type { Oversight } from "../../oversight/oversight.ts";
 import type { LimitRequests } from "../../quotas/limit-requests.ts";
 
 export interface OperatorFeatures {
@@ -11,5 +12,6 @@ export interface OperatorFeatures {
   readonly hosts: HostOperations;
   readonly nodeWeights: NodeWeightsOrders;
   readonly restores: Pick<ReconcileStore, "list">;
+  readonly oversight: Oversight;
   readonly quotas: LimitRequests;
 }

@@ -4,6 +4,7 @@ import { addAdminAuditRoutes, addRestoreRoutes } from "./admin-restores-routes.t
 import type { OperatorFeatures } from "./features.ts";
 import { addNodeEnrolmentRoutes } from "./node-enrolment-routes.ts";
 import { addAdminNodeRoutes, addNodeOperationRoutes } from "./node-operations-routes.ts";
+import { addOversightRoutes } from "./oversight-routes.ts";
 import { addAdminQuotaRoutes, addQuotaRoutes } from "./quotas-routes.ts";
 
 export function addOperator(endpoints: Endpoints, features: OperatorFeatures): void {
@@ -15,4 +16,5 @@ export function addOperator(endpoints: Endpoints, features: OperatorFeatures): v
   addNodeOperationRoutes(endpoints, features);
   addAdminNodeRoutes(endpoints, features);
   addAdminNodeWeightsRoutes(endpoints, features);
+  addOversightRoutes(endpoints, features);
 }

@@ -45,6 +45,10 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
       select batch_id from batch b where status in ('completed', 'failed', 'expired', 'cancelled')
         and greatest(completed_at, failed_at, expired_at, cancelled_at) < ${before}
         and not exists (select from file f where f.file_id in (b.output_file_id, b.error_file_id)) limit ${limit})`,
+  // In the order of ids, which is about that of time.
+  events: (before, limit) => sql`
+    delete from event where event_id in (
+      select event_id from (select event_id, at from event order by event_id limit ${limit}) oldest where at < ${before})`,
   replicas: (before, limit) => sql`
     delete from replica where replica_id in (
       select replica_id from replica r where seen_at < ${before}

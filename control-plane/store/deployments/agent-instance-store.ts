@@ -92,12 +92,19 @@ export function createAgentInstanceStore(db: Db): AgentInstanceStore {
       }
     },
 
-    setStatus: (id, account, ifRevision, status, ip = "") =>
+    setStatus: (id, account, ifRevision, status, act) =>
       guarded(db, async (trx) => {
         const isStart = status === "initializing";
         await ifIdle(trx, id, account, isStart ? { startedAt: now, wasStopped: true } : {});
-        const change = { status, ip, ...(status === "deleted" ? {} : { failReason: "" }) };
+        const change = { status, act, ...(status === "deleted" ? {} : { failReason: "" }) };
         if (!(await changeIn(trx, id, account, ifRevision, change, undefined))) throw new Moved();
+      }),
+
+    restart: (id, account, ifRevision, act) =>
+      guarded(db, async (trx) => {
+        await ifIdle(trx, id, account, {});
+        if (!(await changeIn(trx, id, account, ifRevision, { isNewGeneration: true, act }, undefined)))
+          throw new Moved();
       }),
 
     update: (id, account, ifRevision, type) =>

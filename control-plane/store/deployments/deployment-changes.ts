@@ -1,9 +1,9 @@
 // Guarded changes of one deployment: by its owner (revision), and the controllers' claims (lock token).
 import { sql } from "kysely";
 import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
-import type { Change, Claimed, GpuCheck, PrefixCacheChange } from "../../deployments/store.ts";
+import type { Change, Claimed, DeploymentStatus, GpuCheck, PrefixCacheChange } from "../../deployments/store.ts";
 import { lockAccount } from "../accounts/account-rows.ts";
-import { auditAct, writeAudit } from "../accounts/audit-rows.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { readGpuUse } from "../accounts/quota-store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
@@ -31,6 +31,13 @@ export async function changeDeployment(
     throw error;
   }
 }
+
+/** What a person does to a deployment to give it this status. */
+const auditedVerbs: Readonly<Partial<Record<DeploymentStatus, string>>> = {
+  stopping: "stop",
+  initializing: "start",
+  deleted: "delete",
+};
 
 /** The same within a caller's transaction. */
 export async function changeIn(
@@ -82,11 +89,11 @@ export async function changeIn(
   if (check) check(await readGpuUse(trx, account, moved.gpu, id));
   if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
   if (change.standardArgs || change.sleepAfterSeconds !== undefined) await announceSettings(trx, id);
-  // Its data is deleted with it, so the audit log must record who did it.
-  if (change.status === "deleted" && moved.kind !== "model") {
+  const verb = change.isNewGeneration ? "restart" : auditedVerbs[change.status ?? "deploying"];
+  if (change.act && verb) {
+    const noun = moved.kind === "model" ? "deployment" : moved.kind;
     const before = { name: moved.modelName };
-    const { ip = "" } = change;
-    await writeAudit(trx, { actor: account, action: `${moved.kind}.delete`, subject: id, account, ip, before });
+    await auditAct(trx, change.act, { action: `${noun}.${verb}`, subject: id, account, before });
   }
   await announce(trx, "deployment", id);
   return true;

@@ -1,7 +1,7 @@
 // Tables of hosts, their identities, commands and weights, and of restores.
 
 import type { ColumnType, Generated } from "kysely";
-import type { HostId } from "../../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { HostLive, Inventory, ReconcileReport, UnknownInstance } from "../../fleet/store.ts";
 import type { DefaultTime, Json, OptionalJson, Time } from "../core/columns.ts";
 
@@ -124,6 +124,22 @@ export interface FleetTables {
     failCode: Generated<string>;
     failMessage: Generated<string>;
     createdAt: DefaultTime;
+  };
+  /** What happened to deployments and hosts. Written by triggers of their tables only. */
+  event: {
+    eventId: Generated<bigint>;
+    at: DefaultTime;
+    /** `noun.verb`: deployment.deployed, instance.ready, host.draining, gpu.cordoned, ... */
+    kind: string;
+    /** Null: a host's own. */
+    accountId: AccountId | null;
+    deployId: DeploymentId | null;
+    instanceId: InstanceId | null;
+    hostId: HostId | null;
+    gpuUuid: string | null;
+    /** New status, phase, number of instances or of restarts, or version; empty: the kind says all. */
+    state: Generated<string>;
+    reason: Generated<string>;
   };
   hostOperation: {
     hostId: HostId;

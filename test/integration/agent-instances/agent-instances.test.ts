@@ -10,6 +10,7 @@ import { workspace } from "../../fakes/agent-instance-ports.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, bob, hostView, ip, made, openWorld, request, saved, type World } from "./world.ts";
 
+const byAda = { by: ada.account, ip, note: "" };
 let postgres: TestPostgres;
 let world: World;
 beforeAll(async () => {
@@ -83,7 +84,7 @@ describe("creating an agent instance", () => {
 
   test("is audited with the address of the caller, as is its deletion", async () => {
     const id = await made(world);
-    await world.instances.remove(ada, id, "203.0.113.10");
+    await world.instances.remove(ada, id, { by: ada.account, ip: "203.0.113.10", note: "" });
     const rows = await world.db
       .selectFrom("audit")
       .select(["actor", "action", "ip", "accountId", "before", "after"])
@@ -120,12 +121,12 @@ describe("an agent instance's life", () => {
     const id = await made(world);
     const { instances } = world;
     const status = async () => (await instances.get(ada, id)).deployment.status;
-    await expect(instances.start(ada, id)).rejects.toThrow(errors.AgentWrongState);
-    await instances.stop(ada, id);
+    await expect(instances.start(ada, id, byAda)).rejects.toThrow(errors.AgentWrongState);
+    await instances.stop(ada, id, byAda);
     expect(await status()).toBe("stopping");
-    await expect(instances.stop(ada, id)).rejects.toThrow(errors.AgentWrongState);
+    await expect(instances.stop(ada, id, byAda)).rejects.toThrow(errors.AgentWrongState);
     await world.runs(id, "stopped");
-    await instances.start(ada, id);
+    await instances.start(ada, id, byAda);
     expect(await instances.get(ada, id)).toMatchObject({ wasStopped: true, deployment: { status: "initializing" } });
     await world.runs(id);
     const before = (await instances.get(ada, id)).deployment.generation;
@@ -133,10 +134,10 @@ describe("an agent instance's life", () => {
     await instances.update(ada, id);
     expect(await instances.get(ada, id)).toMatchObject({ version: "2", deployment: { generation: before + 1 } });
     expect((await instances.rename(ada, id, "other")).deployment.modelName).toBe("other");
-    await instances.remove(ada, id, ip);
+    await instances.remove(ada, id, byAda);
     expect(await status()).toBe("deleted");
-    await expect(instances.remove(ada, id, ip)).rejects.toMatchObject({ code: "agent_not_found" });
-    await expect(instances.remove(bob, id, ip)).rejects.toMatchObject({ code: "agent_not_found" });
+    await expect(instances.remove(ada, id, byAda)).rejects.toMatchObject({ code: "agent_not_found" });
+    await expect(instances.remove(bob, id, byAda)).rejects.toMatchObject({ code: "agent_not_found" });
   });
 
   test("costs its plan's price per minute, whatever its GPUs", async () => {
@@ -198,7 +199,7 @@ describe("an operation on its volume", () => {
     for (const reason of refused) expect(reason).toMatchObject({ code: "operation_running" });
     const { instances } = world;
     for (const verb of [instances.stop, instances.update, instances.remove])
-      await expect(verb(ada, id, ip)).rejects.toMatchObject({ code: "operation_running" });
+      await expect(verb(ada, id, byAda)).rejects.toMatchObject({ code: "operation_running" });
     expect(await world.open()).toHaveLength(1);
     // Its name is no part of the volume.
     await instances.rename(ada, id, "renamed");
@@ -209,12 +210,12 @@ describe("an operation on its volume", () => {
       const id = await made(world, `round-${round}`);
       const [backup, stop] = await Promise.allSettled([
         world.backups.backup(ada, id, ""),
-        world.instances.stop(ada, id),
+        world.instances.stop(ada, id, byAda),
       ]);
       expect([backup.status, stop.status].sort()).toEqual(["fulfilled", "rejected"]);
       await world.told("volume.backup", "done");
       await world.backups.settle();
-      await world.instances.remove(ada, id, ip);
+      await world.instances.remove(ada, id, byAda);
     }
   });
 
@@ -260,7 +261,7 @@ describe("an operation on its volume", () => {
     await world.told("volume.restore", "done");
     await world.backups.settle();
     expect(await world.instances.get(ada, id)).toMatchObject({ operation: null, lastFault: "" });
-    await world.instances.start(ada, id);
+    await world.instances.start(ada, id, byAda);
   });
 
   test("is refused before the first start, for another's instance, an unknown backup, and one that failed", async () => {

@@ -80,7 +80,7 @@ describe("schedule and retention", () => {
     await saved(world, id);
     await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)
       values ('i2', ${id}, ${ada.account}, 'host-1', 1, '{}')`.execute(world.db);
-    await world.instances.remove(ada, id, ip);
+    await world.instances.remove(ada, id, { by: ada.account, ip, note: "" });
     // As the change feed has it done, without the job that looks now and then.
     await world.backups.sweepDeleted();
     expect((await world.open()).map((one) => one.kind)).toEqual(["volume.remove_backup"]);

@@ -105,7 +105,7 @@ describe("a deployment's kind", () => {
     const [container, model] = [wanted("container"), wanted("model")].map((one) => ({ ...one, ip: "203.0.113.9" }));
     for (const one of [container, model] as NewDeployment[]) {
       await store.insert(one, () => {});
-      await deleteDeployment(store, ada.account, one.id, one.kind, "203.0.113.10");
+      await deleteDeployment(store, ada.account, one.id, one.kind, { by: ada.account, ip: "203.0.113.10", note: "" });
     }
     const rows = await database.db
       .selectFrom("audit")
@@ -117,6 +117,7 @@ describe("a deployment's kind", () => {
     expect(rows).toEqual([
       { ...common, action: "container.create", ip: "203.0.113.9" },
       { ...common, action: "container.delete", ip: "203.0.113.10" },
+      { ...common, subject: model?.id, action: "deployment.delete", ip: "203.0.113.10" },
     ]);
   });
 });

@@ -55,6 +55,11 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "delivered_count",
     column: "request_id",
   },
+  events: {
+    insert: "insert into event (kind, host_id, at) values ('host.joined', $1, $2)",
+    table: "event",
+    column: "host_id",
+  },
   leases: {
     insert: `insert into lease (lease_id, budget_id, replica_id, replica_epoch, granted, expires_at, closed_at)
       values ($1, 'account/u:1', 'r-of-leases', 1, 1, $2, $2)`,

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { bySystem } from "../../../../control-plane/act.ts";
 import { createAgentInstances } from "../../../../control-plane/agent-instances/agent-instances.ts";
 import type { AgentInstance, AgentInstanceStore } from "../../../../control-plane/agent-instances/store.ts";
 import type { DeploymentId } from "../../../../proto/ids.ts";
@@ -26,10 +27,10 @@ it("checks the funds for a start at the price after a discount on the instance's
       funds: async () => 5n,
       firstMinutes: async (_subject, _gpus, _count, { model }) => (model === discounted ? 3n : 6n),
     });
-  await expect(instances("other").start(owner, "a" as DeploymentId)).rejects.toMatchObject({
+  await expect(instances("other").start(owner, "a" as DeploymentId, bySystem(""))).rejects.toMatchObject({
     code: "insufficient_quota",
   });
   expect(started).toBe(0);
-  await instances("cheap").start(owner, "a" as DeploymentId);
+  await instances("cheap").start(owner, "a" as DeploymentId, bySystem(""));
   expect(started).toBe(1);
 });

@@ -1,0 +1,257 @@
+// What operators see of every account's deployments, what they do to them, and the events of the fleet, on real PostgreSQL.
+import { randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import pino from "pino";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { deleteDeployment, restartDeployment, stopDeployment } from "../../../control-plane/deployments/change.ts";
+import { DeploymentNotFound } from "../../../control-plane/deployments/errors.ts";
+import { type DeploymentKind, type NewDeployment, singleInstance } from "../../../control-plane/deployments/store.ts";
+import { createOversight, type Oversight } from "../../../control-plane/oversight/oversight.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
+import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
+import { createOversightStore } from "../../../control-plane/store/deployments/oversight-store.ts";
+import { createHostOperationStore } from "../../../control-plane/store/fleet/host-operation-store.ts";
+import { type AccountId, type DeploymentId, type HostId, type InstanceId, randomId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+
+const log = pino({ level: "silent" });
+const [ada, bob] = ["u:ada", "u:bob"] as [AccountId, AccountId];
+const operator = { by: "u:operator", ip: "203.0.113.9", note: "the engine hangs" };
+let postgres: TestPostgres;
+let database: OpenDatabase;
+let oversight: Oversight;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+
+beforeEach(async () => {
+  database = openDatabase(await postgres.migratedDatabase(), { maxConnections: 4, log });
+  const { db } = database;
+  for (const account of [ada, bob])
+    await db
+      .insertInto("account")
+      .values({
+        accountId: account,
+        email: `${account.slice(2)}@example.com`,
+        displayName: account.slice(2),
+        suspendReason: null,
+        wrappedDek: randomBytes(60),
+        kekVersion: 1,
+        deletedAt: null,
+      })
+      .execute();
+  for (const hostId of ["host-1", "host-2"] as HostId[])
+    await db
+      .insertInto("host")
+      .values({
+        hostId,
+        hostname: `gpu-${hostId}`,
+        advertise: "http://127.0.0.1:1",
+        inventory: "{}",
+        nodeEpoch: 1n,
+        ticketKey: Buffer.alloc(32),
+        agentVersion: "1.2.3",
+        seenAt: new Date(),
+      })
+      .execute();
+  const store = createDeploymentStore(db);
+  const notHere = () => Promise.reject(new Error("not part of this test"));
+  oversight = createOversight({
+    store: createOversightStore(db),
+    deployments: {
+      stop: ({ account }, id, act) => stopDeployment(store, account, id, act),
+      restart: ({ account }, id, act) => restartDeployment(store, account, id, act),
+      remove: ({ account }, id, act) => deleteDeployment(store, account, id, "model", act),
+      start: notHere,
+      logs: notHere,
+    },
+    containers: { remove: ({ account }, id, act) => deleteDeployment(store, account, id, "container", act) },
+    agentInstances: { stop: notHere, start: notHere, restart: notHere, remove: notHere },
+  });
+  return () => database.close();
+});
+
+async function made(account: AccountId, name: string, kind: DeploymentKind = "model"): Promise<DeploymentId> {
+  const next: NewDeployment = {
+    ...singleInstance,
+    id: randomId<"deployment">(16) as DeploymentId,
+    account,
+    kind,
+    modelName: name,
+    version: "1",
+    task: "text-generation",
+    engine: "stoker",
+    gpu: "L40S-48GB",
+    memoryBytes: 0,
+  };
+  await createDeploymentStore(database.db).insert(next, () => {});
+  return next.id;
+}
+
+async function placed(id: DeploymentId, account: AccountId, host: string): Promise<InstanceId> {
+  const instanceId = `i-${id}-${host}` as InstanceId;
+  await database.db
+    .insertInto("instance")
+    .values({
+      instanceId,
+      deployId: id,
+      accountId: account,
+      hostId: host as HostId,
+      generation: 1,
+      gpuUuids: ["GPU-1"],
+      phase: "pending",
+    })
+    .execute();
+  return instanceId;
+}
+
+const said = (instance: InstanceId, phase: string, code = "", message = "") =>
+  sql`update instance set phase = ${phase}, fail_code = ${code}, fail_message = ${message}
+    where instance_id = ${instance}`.execute(database.db);
+
+const kindsOf = async (filter: Parameters<Oversight["events"]>[0]) =>
+  (await oversight.events(filter, undefined, 100)).events.map(({ kind }) => kind).reverse();
+
+describe("an operator's list", () => {
+  it("shows every account's deployments of every kind with their hosts, and filters them", async () => {
+    const chat = await made(ada, "ada/chat");
+    const rented = await made(ada, "workstation", "container");
+    const other = await made(bob, "bob/chat");
+    await placed(chat, ada, "host-1");
+    await placed(other, bob, "host-2");
+
+    const ids = async (filter: Parameters<Oversight["list"]>[0]) =>
+      (await oversight.list(filter, undefined, 10)).page.map(({ deployment }) => deployment.id);
+    expect(await ids({})).toEqual([other, rented, chat]);
+    expect(await ids({ account: ada })).toEqual([rented, chat]);
+    expect(await ids({ kind: "container" })).toEqual([rented]);
+    expect(await ids({ name: "CHAT" })).toEqual([other, chat]);
+    expect(await ids({ host: "host-1" as HostId })).toEqual([chat]);
+    expect(await ids({ gpu: "H100-80GB" })).toEqual([]);
+    expect(await ids({ statuses: ["deleted"] })).toEqual([]);
+    expect(await oversight.get(chat)).toMatchObject({
+      owner: { account: ada, email: "ada@example.com", suspendReason: null },
+      instances: [{ host: "host-1", hostname: "gpu-host-1", phase: "pending", gpuUuids: ["GPU-1"], trouble: "" }],
+    });
+  });
+
+  it("is read in pages", async () => {
+    const all = [await made(ada, "a/1"), await made(ada, "a/2"), await made(bob, "b/3")].reverse();
+    const first = await oversight.list({}, undefined, 2);
+    expect(first.page.map(({ deployment }) => deployment.id)).toEqual(all.slice(0, 2));
+    const second = await oversight.list({}, first.nextCursor ?? "", 2);
+    expect(second).toMatchObject({ nextCursor: null, page: [{ deployment: { id: all[2] } }] });
+    await expect(oversight.list({}, "not a cursor!", 2)).rejects.toMatchObject({ code: "bad_cursor" });
+  });
+});
+
+describe("an operator's intervention", () => {
+  it("stops, restarts and deletes other accounts' deployments, audited with the operator and the reason", async () => {
+    const id = await made(bob, "bob/chat");
+    const instance = await placed(id, bob, "host-1");
+    await said(instance, "ready");
+    await oversight.restart(id, operator);
+    await oversight.stop(id, operator);
+    expect((await oversight.get(id)).deployment).toMatchObject({ status: "stopping", generation: 2 });
+    await oversight.remove(id, operator);
+
+    const audited = await sql<object>`select actor, action, subject, account_id as account, ip, note from audit
+      where subject = ${id} order by audit_id`.execute(database.db);
+    const common = { actor: operator.by, subject: id, account: bob, ip: operator.ip, note: operator.note };
+    expect(audited.rows).toEqual([
+      { ...common, action: "deployment.restart" },
+      { ...common, action: "deployment.stop" },
+      { ...common, action: "deployment.delete" },
+    ]);
+  });
+
+  it("ends a container only by deletion, because its data ends with it", async () => {
+    const id = await made(ada, "workstation", "container");
+    await expect(oversight.stop(id, operator)).rejects.toMatchObject({ code: "wrong_state" });
+    await expect(oversight.restart(id, operator)).rejects.toMatchObject({ code: "wrong_state" });
+    await oversight.remove(id, operator);
+    expect((await oversight.get(id)).deployment.status).toBe("deleted");
+    await expect(oversight.stop("unknown" as DeploymentId, operator)).rejects.toThrow(DeploymentNotFound);
+  });
+});
+
+describe("events", () => {
+  it("tell the life of a deployment, with the reason of a failure", async () => {
+    const id = await made(ada, "ada/chat");
+    const instance = await placed(id, ada, "host-1");
+    await said(instance, "downloading");
+    // Progress within a phase is no event.
+    await sql`update instance set bytes_done = 5 where instance_id = ${instance}`.execute(database.db);
+    await said(instance, "failed", "out_of_memory", "the model needs 80 GB");
+    await sql`update deployment set status = 'failed', fail_reason = 'out_of_memory: it needs 80 GB' where deploy_id = ${id}`.execute(
+      database.db,
+    );
+    await sql`update instance set tombstoned_at = now() where instance_id = ${instance}`.execute(database.db);
+
+    const { events } = await oversight.eventsOf(ada, id, undefined, 100);
+    expect(events.toReversed().map(({ kind, host, reason }) => [kind, host, reason])).toEqual([
+      ["deployment.created", null, ""],
+      ["instance.placed", "host-1", ""],
+      ["instance.downloading", "host-1", ""],
+      ["instance.failed", "host-1", "out_of_memory: the model needs 80 GB"],
+      ["deployment.failed", null, "out_of_memory: it needs 80 GB"],
+      ["instance.removed", "host-1", ""],
+    ]);
+    await expect(oversight.eventsOf(bob, id, undefined, 100)).rejects.toThrow(DeploymentNotFound);
+  });
+
+  it("tell what happened to a host and on it", async () => {
+    const host = "host-1" as HostId;
+    const operations = createHostOperationStore(database.db);
+    await operations.begin({ host, deadlineMs: 60_000 }, operator);
+    await operations.end(host, operator);
+    await sql`update host set run_id = 'run-2', agent_version = '1.2.4', seen_at = now() where host_id = ${host}`.execute(
+      database.db,
+    );
+    await sql`update host set live = '{}' where host_id = ${host}`.execute(database.db);
+    await sql`update host set condition = 'disk full' where host_id = ${host}`.execute(database.db);
+    await sql`insert into gpu_cordon (host_id, gpu_uuid, fault_id, reason) values (${host}, 'GPU-1', 'xid-79', 'fell off the bus')`.execute(
+      database.db,
+    );
+    expect(await kindsOf({ host })).toEqual([
+      "host.joined",
+      "host.draining",
+      "host.uncordoned",
+      "host.agent_started",
+      "host.unusable",
+      "gpu.cordoned",
+    ]);
+    expect(await kindsOf({ host, kind: "gpu" })).toEqual(["gpu.cordoned"]);
+    expect(await kindsOf({ kind: "host.joined" })).toEqual(["host.joined", "host.joined"]);
+  });
+
+  it("are read in pages", async () => {
+    const id = await made(ada, "ada/chat");
+    const instance = await placed(id, ada, "host-1");
+    for (const phase of ["downloading", "loading", "ready"]) await said(instance, phase);
+    const first = await oversight.events({ deployment: id }, undefined, 3);
+    const second = await oversight.events({ deployment: id }, first.nextCursor ?? "", 3);
+    expect([...first.events, ...second.events].map(({ kind }) => kind)).toEqual([
+      "instance.ready",
+      "instance.loading",
+      "instance.downloading",
+      "instance.placed",
+      "deployment.created",
+    ]);
+    expect(second.nextCursor).toBeNull();
+    await expect(oversight.events({}, "5; drop table event", 3)).rejects.toMatchObject({ code: "bad_cursor" });
+  });
+
+  it("of a host that reports another phase without end are bounded", async () => {
+    const instance = await placed(await made(ada, "ada/chat"), ada, "host-1");
+    for (let round = 0; round < 200; round++) {
+      await said(instance, "loading");
+      await said(instance, "ready");
+    }
+    expect(
+      (await oversight.events({ host: "host-1" as HostId, kind: "instance" }, undefined, 1000)).events,
+    ).toHaveLength(300);
+  });
+});
