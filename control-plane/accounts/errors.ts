@@ -24,6 +24,12 @@ export class InvalidApiKey extends ServiceError {
   }
 }
 
+export const notForOperators = () =>
+  forbidden(
+    "not_for_operators",
+    "X-Stoker-Act-As reads lists and records of an account. It cannot change anything, and shows no secrets, files or responses. Remove the header, or use an operation of /v1/admin.",
+  );
+
 export const notAdmin = () => forbidden("admin_only", "This operation requires an operator's account.");
 
 /** A scoped token used outside inference. */

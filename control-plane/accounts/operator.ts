@@ -1,9 +1,10 @@
 // Accounts as the operator sees and changes them.
-import { type AccountId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act } from "../act.ts";
 import { badCursor } from "../service-error.ts";
+import { type Caller, noLimits } from "./caller.ts";
 import { accountDeleted, accountNotFound, lastAdmin, notSuspended } from "./errors.ts";
 
 export interface AccountSummary {
@@ -52,7 +53,13 @@ export interface AdminAccountStore {
   get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
   /** Writes and audits what differs. `last_admin`: no other account is an administrator. */
   change(account: AccountId, change: AccountChange, act: Act): Promise<"done" | "gone" | "last_admin">;
+  /** Audits that an operator reads the account's records. */
+  noteView(account: AccountId, act: Act): Promise<void>;
 }
+
+/** Views of one account by one operator within this time are one entry of the audit log. */
+const viewMs = 15 * 60_000;
+const maxViews = 1_000;
 
 /** `gone`: there is no such account. `unchanged`: it was so already, and nothing was written. */
 export type SuspendOutcome = "done" | "unchanged" | "gone";
@@ -126,9 +133,41 @@ export function createOperator(deps: {
     if (found.deletedAtMs !== null) throw accountDeleted(id, found.deletedAtMs);
     return found;
   }
+  /** Unix ms by operator and account; the oldest first. */
+  const views = new Map<string, number>();
+  async function noteView(id: AccountId, act: Act): Promise<void> {
+    const key = `${act.by} ${id}`;
+    if ((views.get(key) ?? 0) > Date.now() - viewMs) return;
+    await store.noteView(id, act);
+    views.delete(key);
+    views.set(key, Date.now());
+    const [oldest] = views.keys();
+    if (views.size > maxViews && oldest !== undefined) views.delete(oldest);
+  }
   return {
     /** Includes deleted accounts. */
     account,
+    /** A caller that reads the account's records as its owner does, for the operator `act.by`; audited. */
+    async actAs(id: AccountId, act: Act): Promise<Caller> {
+      const { displayName, email, suspendReason, mayPrioritize } = await living(id);
+      await noteView(id, act);
+      return {
+        account: id,
+        key: "" as KeyId,
+        displayName,
+        email,
+        isAdmin: false,
+        role: "read",
+        suspendReason,
+        via: "session",
+        models: null,
+        expiresAtMs: null,
+        spending: noLimits,
+        rates: null,
+        trustsUserHeaders: false,
+        mayPrioritize,
+      };
+    },
     /** Newest first. Throws badCursor. */
     async accounts(query: string, cursor: string | undefined, limit: number): Promise<AccountPage> {
       if (cursor !== undefined && !/^u:[\w]{1,32}$/.test(cursor)) throw badCursor();

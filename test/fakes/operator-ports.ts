@@ -38,6 +38,10 @@ export function fakeOperator(ada: Caller): Operator {
   return {
     accounts: () => Promise.resolve({ accounts: [detail], nextCursor: null }),
     account: known,
+    actAs: async (account) => {
+      await known(account);
+      return { ...ada, role: "read" };
+    },
     changeAccount: known,
     credit: async ({ account }) => void (await known(account)),
     suspend: async (account) => void (await known(account)),

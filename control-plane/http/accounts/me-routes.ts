@@ -26,6 +26,7 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
   }
 
   own.get("/v1/me", {
+    isOpenToOperators: true,
     summary: "Get the account of this key",
     isForEnrolling: true,
     query: Type.Object({ checklist: Type.Optional(Type.Boolean({ default: false })) }),

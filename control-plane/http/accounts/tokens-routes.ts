@@ -115,6 +115,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: AccountFeatures
   });
 
   own.get("/v1/api-tokens", {
+    isOpenToOperators: true,
     summary: "List the account's API keys, masked",
     answer: Type.Array(ApiTokenBody),
     handler: async ({ caller }) => (await tokens.list(caller.account)).map(render),

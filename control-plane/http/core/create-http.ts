@@ -220,7 +220,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   await app.register(swagger, openApi);
   for (const schema of errorSchemas) app.addSchema(schema);
   const { sessions, idempotency } = deps;
-  const endpointDeps = { ...edge, authenticator, sessions, idempotency, inference };
+  const { actAs } = deps.operator;
+  const endpointDeps = { ...edge, authenticator, sessions, idempotency, inference, actAs };
   await app.register(async (routes) => {
     compiling = routes;
     const endpoints = endpointsOf(routes, endpointDeps);

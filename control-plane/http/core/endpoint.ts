@@ -2,10 +2,12 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteHandlerMethod } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
+import type { AccountId } from "../../../proto/ids.ts";
 import type { Authenticator, Caller } from "../../accounts/caller.ts";
-import { scopeNotAllowed } from "../../accounts/errors.ts";
+import { notForOperators, scopeNotAllowed } from "../../accounts/errors.ts";
 import { secondFactorRequired } from "../../accounts/factor-errors.ts";
 import type { Idempotency } from "../../accounts/idempotency.ts";
+import type { Operator } from "../../accounts/operator.ts";
 import { checkRecentSignIn, type Sessions } from "../../accounts/sessions.ts";
 import { authenticate, nobody } from "../accounts/authenticate.ts";
 import { enterBySession, sessionCookieOf } from "../accounts/session.ts";
@@ -56,6 +58,8 @@ interface GroupOptions {
   readonly needsRecentSignIn?: boolean;
   /** Role that the key needs instead of the one of its method: `read` for GET, `admin` otherwise. */
   readonly role?: "read" | "inference" | "admin";
+  /** A GET that an operator may send for another account (`X-Stoker-Act-As`). It shows no secret and no content of requests. */
+  readonly isOpenToOperators?: boolean;
   /** Open to sessions whose account must set up a second factor first. */
   readonly isForEnrolling?: boolean;
   /** Sends `cache-control: no-store`. */
@@ -110,6 +114,7 @@ export interface EndpointDeps extends StateDeps {
   readonly authenticator: Authenticator;
   readonly addresses: AddressLimits;
   readonly sessions: Sessions;
+  readonly actAs: Operator["actAs"];
 }
 
 export interface Endpoints {
@@ -208,6 +213,9 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
   };
 }
 
+/** Names the account whose records an operator reads. */
+const actAsHeader = "x-stoker-act-as";
+
 /** Finds the caller of a request and checks its access. */
 function entering(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps) {
   const { method, access, dialect = "service" } = endpoint;
@@ -219,8 +227,21 @@ function entering(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps) 
     state.isSecure = request.protocol === "https";
     request.state = state;
     const enter = (caller: Caller): void => {
-      state.caller = caller;
-      done(scopeRefusal(access, caller) ?? roleRefusal(needed, caller));
+      const other = access === "public" ? undefined : headers[actAsHeader];
+      if (other === undefined) {
+        state.caller = caller;
+        done(scopeRefusal(access, caller) ?? roleRefusal(needed, caller));
+        return;
+      }
+      const refusal = roleRefusal("operate", caller) ?? (endpoint.isOpenToOperators ? undefined : notForOperators());
+      if (refusal) {
+        done(refusal);
+        return;
+      }
+      deps.actAs(String(other) as AccountId, { by: caller.account, ip: request.ip, note: "" }).then((customer) => {
+        state.caller = customer;
+        done();
+      }, done);
     };
     if (access === "public") {
       try {

@@ -106,6 +106,7 @@ export function addAgentInstanceRoutes(
   });
 
   own.get(base, {
+    isOpenToOperators: true,
     summary: "List agent instances of the account",
     query: Type.Object({
       state: Type.Optional(
@@ -127,6 +128,7 @@ export function addAgentInstanceRoutes(
   });
 
   own.get(`${base}/:instance_id`, {
+    isOpenToOperators: true,
     summary: "Get an agent instance",
     answer: AgentRecord,
     refusals: [404],
@@ -184,6 +186,7 @@ function addAgentBackupRoutes(endpoints: Endpoints, agentBackups: DeploymentFeat
   const own = endpoints.with({ tag: "agents", access: "key" });
 
   own.get(`${base}/:instance_id/backups`, {
+    isOpenToOperators: true,
     summary: "List backups, newest first",
     answer: Type.Array(BackupRecord),
     refusals: [404],

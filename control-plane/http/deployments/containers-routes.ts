@@ -89,6 +89,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
   });
 
   own.get("/v1/containers", {
+    isOpenToOperators: true,
     summary: "List containers of the account",
     query: Type.Object({
       state: Type.Optional(
@@ -127,6 +128,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
   });
 
   own.get("/v1/containers/:container_id", {
+    isOpenToOperators: true,
     summary: "Get a container",
     answer: ContainerRecord,
     refusals: [404],

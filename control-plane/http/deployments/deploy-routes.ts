@@ -69,6 +69,7 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
   });
 
   own.get("/deploy/list", {
+    isOpenToOperators: true,
     summary: "List deployments of the account, including failed ones and the last 1,000 deleted ones",
     query: Type.Object({ status: Type.Optional(Type.String({ description: "Comma list of statuses" })) }),
     answer: Type.Array(DeploymentRecord),
@@ -83,6 +84,7 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
   });
 
   own.get("/deploy/:deploy_id", {
+    isOpenToOperators: true,
     summary: "Get a deployment",
     answer: DeploymentRecord,
     refusals,
@@ -244,6 +246,7 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Deployme
   });
 
   own.get("/deploy/:deploy_id/placement", {
+    isOpenToOperators: true,
     summary: "Check whether one more instance would fit, and why hosts refuse it",
     answer: PlacementReport,
     refusals: [404],

@@ -92,6 +92,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
   const own = endpoints.with({ tag: "deployments", access: "key" });
 
   own.get("/deploy/stats", {
+    isOpenToOperators: true,
     ...common,
     summary: "Count requests of each deployment of the account",
     answer: RequestCounts,
@@ -104,6 +105,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
   });
 
   own.get("/deploy/:deploy_id/stats", {
+    isOpenToOperators: true,
     ...common,
     summary: "Get usage of a deployment",
     answer: DeploymentStats,
@@ -115,6 +117,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
   });
 
   own.get("/deploy/:deploy_id/stats2", {
+    isOpenToOperators: true,
     ...common,
     summary: "Get usage of a deployment by kind of task",
     answer: DeploymentStats2,
@@ -127,6 +130,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
   });
 
   own.get("/v1/deployments/:deploy_id/series", {
+    isOpenToOperators: true,
     ...common,
     summary: "Get requests, failures and latencies of a deployment over time, and why requests ended",
     query: SeriesRange,

@@ -23,6 +23,7 @@ export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFe
   const own = endpoints.with({ tag: "deployments", access: "key" });
 
   own.get("/v1/deployment_logs/query", {
+    isOpenToOperators: true,
     ...common,
     summary: "Get log lines of a deployment by instance",
     query: Type.Object({ ...range, pod_name: Type.Optional(Type.String({ description: "Only this instance" })) }),
@@ -39,6 +40,7 @@ export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFe
   });
 
   own.get("/v1/logs/query", {
+    isOpenToOperators: true,
     ...common,
     summary: "Get log lines of a deployment",
     query: Type.Object(range),

@@ -114,6 +114,7 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures):
     },
   });
   own.get("/v1/batches", {
+    isOpenToOperators: true,
     ...common,
     summary: "List batches of the account, newest first",
     query: BatchQuery,
@@ -125,6 +126,7 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures):
     },
   });
   own.get("/v1/batches/:batch_id", {
+    isOpenToOperators: true,
     ...common,
     summary: "Get a batch",
     refusals: [404],

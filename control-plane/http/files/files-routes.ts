@@ -85,6 +85,7 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
   const own = endpoints.with({ tag: "files", access: "key", dialect: "compat" });
 
   own.get("/v1/files", {
+    isOpenToOperators: true,
     summary: "List files of the account, newest first",
     query: FileQuery,
     answer: FileList,
@@ -95,6 +96,7 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
     },
   });
   own.get("/v1/files/:file_id", {
+    isOpenToOperators: true,
     summary: "Get a file's record",
     answer: FileRecord,
     refusals: [404],

@@ -112,6 +112,7 @@ export function addMessageBatchRoutes(endpoints: Endpoints, { models }: Spine, f
     },
   });
   own.get("/v1/messages/batches", {
+    isOpenToOperators: true,
     summary: "List message batches of the account, newest first",
     query: MessageBatchQuery,
     answer: MessageBatchList,
@@ -129,6 +130,7 @@ export function addMessageBatchRoutes(endpoints: Endpoints, { models }: Spine, f
     },
   });
   own.get("/v1/messages/batches/:batch_id", {
+    isOpenToOperators: true,
     summary: "Get a message batch",
     answer: MessageBatch,
     refusals: [404],

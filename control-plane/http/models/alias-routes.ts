@@ -11,6 +11,7 @@ import type { ModelFeatures } from "./features.ts";
 
 export function addAliasRoutes(endpoints: Endpoints, { aliases }: Pick<ModelFeatures, "aliases">): void {
   endpoints.with({ tag: "models", access: "key" }).get("/v1/model-aliases", {
+    isOpenToOperators: true,
     summary: "Your aliases and those of the installation",
     answer: AliasList,
     handler: async ({ caller }) => ({ aliases: (await aliases.list(caller.account)).map(render) }),

@@ -56,6 +56,7 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
   });
 
   callers.get("/models/private/list", {
+    isOpenToOperators: true,
     summary: "List your private models",
     answer: ModelSummaries,
     handler: ({ caller }) =>
@@ -63,12 +64,14 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
   });
 
   callers.get("/models/deployment/list", {
+    isOpenToOperators: true,
     summary: "Models that deployments of your own serve",
     answer: ModelSummaries,
     handler: ({ caller }) => listOf(caller, (model) => isOwn(caller, model)),
   });
 
   callers.get("/models/:model_name", {
+    isOpenToOperators: true,
     params: named,
     summary: "The record of a model",
     answer: ModelRecord,

@@ -84,6 +84,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   const { limits } = deps;
 
   own.get("/payment/config", {
+    isOpenToOperators: true,
     summary: "Get the account's monthly limit",
     answer: BillingConfig,
     handler: async ({ caller }) => ({ limit: usdOrNone(await limits.ofAccount(caller.account)) }),
@@ -101,6 +102,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   });
 
   own.get("/payment/key-limits", {
+    isOpenToOperators: true,
     summary: "List monthly limit and spend of each API key",
     answer: KeyLimits,
     handler: async ({ caller }) => renderLimits(await limits.ofKeys(caller.account)),

@@ -111,6 +111,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   const { accounts, usage } = deps;
 
   own.get("/payment/checklist", {
+    isOpenToOperators: true,
     summary: "Get funds, recent usage and suspension",
     query: Type.Object({
       compute_owed: Type.Optional(
@@ -123,6 +124,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   });
 
   own.get("/payment/usage", {
+    isOpenToOperators: true,
     summary: "Get usage of the account by month and model",
     query: Period,
     answer: UsageBody,
@@ -131,6 +133,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   });
 
   own.get("/payment/usage/tokens", {
+    isOpenToOperators: true,
     summary: "Get usage of each API key",
     query: Period,
     answer: UsageByKeyBody,
@@ -139,6 +142,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   });
 
   own.get("/payment/usage/rent", {
+    isOpenToOperators: true,
     summary: "Get the billed time of each dedicated deployment",
     query: Type.Object({
       from: Type.Integer({ minimum: 0, maximum: 100_000_000_000, description: "Unix seconds" }),

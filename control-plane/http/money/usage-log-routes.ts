@@ -121,6 +121,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   own.get("/v1/usage/days", {
+    isOpenToOperators: true,
     summary: "Get usage by day and by model, key, scoped token or end user",
     query: UsageDaysQuery,
     answer: UsageDaysBody,
@@ -138,6 +139,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   };
 
   own.get("/v1/requests", {
+    isOpenToOperators: true,
     summary: "List finished requests, newest first: figures without content",
     query: RequestsQuery,
     answer: RequestPage,
@@ -149,6 +151,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   });
 
   own.get("/v1/requests/:request_id", {
+    isOpenToOperators: true,
     summary: "List attempts of a request, by its id or the x-request-id of the client",
     params,
     answer: Attempts,

@@ -150,6 +150,7 @@ function addEventRoutes(endpoints: Endpoints, { oversight, hosts }: OperatorFeat
   });
 
   endpoints.with({ tag: "deployments", access: "key" }).get("/deploy/:deploy_id/events", {
+    isOpenToOperators: true,
     summary: "List events of a deployment, newest first; kept for 30 days",
     query: EventsQuery,
     answer: EventsPage,

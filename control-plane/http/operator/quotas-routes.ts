@@ -116,6 +116,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
   const pool = endpoints.with({ tag: "gpu pool", access: "key" });
 
   own.get("/v1/me/rate_limit", {
+    isOpenToOperators: true,
     summary: "Get the limits of concurrent requests and tokens per minute for each model",
     answer: RateLimitBody,
     refusals: [404],
@@ -143,6 +144,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
   });
 
   pool.get("/v1/me/gpu_pool", {
+    isOpenToOperators: true,
     summary: "Get GPU limits and the open request",
     answer: GpuPoolBody,
     refusals: [404],
@@ -173,6 +175,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
   });
 
   pool.get("/v1/me/gpu_limit", {
+    isOpenToOperators: true,
     summary: "Get GPU limits as maps",
     answer: GpuLimitBody,
     refusals: [404],

@@ -83,6 +83,9 @@ export function createAdminStore(db: Db): AdminAccountStore {
         await announce(trx, "account", account);
         return "done";
       }),
+
+    noteView: (account, act) =>
+      inTransaction(db, (trx) => auditAct(trx, act, { action: "account.view", subject: account, account })),
   });
 }
 
