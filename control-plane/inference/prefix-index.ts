@@ -1,10 +1,15 @@
 // Index of the instances that evaluated a block of a prompt, as far as this replica sent them there. Entries are hints: they may be missing,
 // and an engine may have dropped what they name.
+import { oncePer } from "../../proto/once-per.ts";
 import { mixed } from "./hash.ts";
 import type { PromptBlocks } from "./prompt-blocks.ts";
 
 /** Instances of one row: its bits. A deployment with more has several rows for a block. */
 export const groupSize = 64;
+/** Added to the number of a group: its bit in the row of a block that says which groups have a row for it. */
+const summarySlots = 2 ** 31;
+/** Rows that a search in a large deployment reads for single groups. */
+const maxGroupRows = 32;
 /** Rows of a bucket; a new block replaces the one that was used longest ago. */
 const ways = 4;
 /** Words of a row: tag and branches, time of last use, bits of the instances. */
@@ -21,6 +26,14 @@ const sharedBranches = 3;
 const renewed = 8;
 const bucketWords = ways * rowWords;
 
+/** Instances of one list with equal `slot >> 6`. */
+export interface InstanceGroup {
+  /** Bits of the instances, and their positions in the list by bit. */
+  low: number;
+  high: number;
+  readonly positions: Int32Array;
+}
+
 export class PrefixIndex {
   readonly #rows: Uint32Array;
   readonly #bucketMask: number;
@@ -29,6 +42,8 @@ export class PrefixIndex {
   readonly #positions = new Int32Array(groupSize);
   #longest = 0;
   #isLongestShared = true;
+  /** Some deployment is so large that it is searched by summaries of its groups. */
+  #hasSummaries = false;
 
   /** `rowCount`: a power of two; 16 bytes each. Memory is used as rows are written. `time`: number of the last note. */
   constructor(rowCount = 2 ** 18, time = 0) {
@@ -68,8 +83,66 @@ export class PrefixIndex {
     return this.#isLongestShared;
   }
 
+  /**
+   * Searches a large deployment. Writes the positions of at most `found.length` instances that evaluated the longest parts of the prompt
+   * to `found`, and their shares of it to `shares`, which must contain zeros. `start`, a random number of 12 bits: those that come first of
+   * equal instances. `isNew`: as `match` returns.
+   */
+  find(
+    blocks: PromptBlocks,
+    groups: ReadonlyMap<number, InstanceGroup>,
+    start: number,
+    found: Int32Array,
+    shares: Float64Array,
+  ): { readonly count: number; readonly isNew: boolean } {
+    this.#hasSummaries = true;
+    let isNew = true;
+    let count = 0;
+    let groupRows = 0;
+    let step = 1;
+    const supers = supersOf(groups);
+    for (let i = blocks.count - 1; i >= 0 && count < found.length && groupRows < maxGroupRows; i -= step) {
+      const [place, tag, share] = [blocks.places[i] as number, blocks.tags[i] as number, blocks.shares[i] as number];
+      for (const over of supers) {
+        const summary = this.#find(this.#bucketOf(place, over), tagOf(tag, over));
+        if (summary < 0) continue;
+        const before = count;
+        for (let j = 0; j < groupSize && count < found.length && groupRows < maxGroupRows; j++) {
+          const bit = ((start >>> 6) + j) & 63;
+          if ((((this.#rows[summary + (bit < 32 ? 2 : 3)] as number) >>> (bit & 31)) & 1) === 0) continue;
+          const number = ((over << 6) | bit) & (summarySlots / groupSize - 1);
+          const group = groups.get(number);
+          if (!group) continue;
+          groupRows += 1;
+          const row = this.#find(this.#bucketOf(place, number), tagOf(tag, number));
+          if (row < 0) continue;
+          // Begins behind the start, in the row as in the group.
+          for (let half = 0; half < 2; half++) {
+            const isHigh = ((start >>> 5) & 1) !== half;
+            const bits = (this.#rows[row + (isHigh ? 3 : 2)] as number) & (isHigh ? group.high : group.low);
+            const lower = (1 << (start & 31)) - 1;
+            count = take(bits & ~lower, isHigh, group, share, found, count, shares);
+            count = take(bits & lower, isHigh, group, share, found, count, shares);
+          }
+        }
+        if (count === before) continue;
+        if (step === 1) {
+          isNew = ((this.#rows[summary] as number) & maxBranches) >= sharedBranches;
+          step = 2;
+        }
+      }
+      if (step > 1) step = 2 + (i >> 3);
+    }
+    return { count, isNew };
+  }
+
   /** Records that the instance evaluates the prompt, of which it evaluated the blocks before number `from` already. */
   note(blocks: PromptBlocks, slot: number, from = 0): void {
+    this.#note(blocks, slot, from);
+    if (this.#hasSummaries) this.#note(blocks, summarySlots + (slot >>> 6), from);
+  }
+
+  #note(blocks: PromptBlocks, slot: number, from: number): void {
     const rows = this.#rows;
     let before = -1;
     for (let i = Math.max(0, from - renewed); i < blocks.count; i++) {
@@ -77,13 +150,18 @@ export class PrefixIndex {
       const isKnown = this.#find(this.#bucketOf(place, slot >>> 6), tagOf(tag, slot >>> 6)) >= 0;
       if (!isKnown && before >= 0 && ((rows[before] as number) & maxBranches) < maxBranches)
         rows[before] = (rows[before] as number) + 1;
-      const row = this.noteBlock(place, tag, slot);
+      const row = this.#noteBlock(place, tag, slot);
       before = isKnown ? row : -1;
     }
   }
 
   /** Records one block by its hashes. */
-  noteBlock(place: number, tag: number, slot: number): number {
+  noteBlock(place: number, tag: number, slot: number): void {
+    this.#noteBlock(place, tag, slot);
+    if (this.#hasSummaries) this.#noteBlock(place, tag, summarySlots + (slot >>> 6));
+  }
+
+  #noteBlock(place: number, tag: number, slot: number): number {
     this.#time = (this.#time + 1) >>> 0;
     const rows = this.#rows;
     const group = slot >>> 6;
@@ -157,3 +235,45 @@ export class PrefixIndex {
 
 // Rows of equal blocks of two groups must differ in one bucket.
 const tagOf = (tag: number, group: number): number => ((tag ^ Math.imul(group, 0x85ebca6b)) & tagMask) >>> 0;
+
+/** Adds the instances of these bits that were not found yet; returns the new count. */
+function take(
+  bits: number,
+  isHigh: boolean,
+  group: InstanceGroup,
+  share: number,
+  found: Int32Array,
+  count: number,
+  shares: Float64Array,
+): number {
+  let to = count;
+  for (let left = bits; left !== 0 && to < found.length; left &= left - 1) {
+    const position = group.positions[(isHigh ? 63 : 31) - Math.clz32(left & -left)] as number;
+    if ((shares[position] as number) > 0) continue;
+    shares[position] = share;
+    found[to++] = position;
+  }
+  return to;
+}
+
+/** Numbers of the groups of the summaries of these groups. */
+const supersOf = oncePer((groups: ReadonlyMap<number, InstanceGroup>): readonly number[] => [
+  ...new Set([...groups.keys()].map((group) => (summarySlots + group) >>> 6)),
+]);
+
+/** Divides a list of instances by their slots. */
+export function groupsOf(slots: readonly number[]): ReadonlyMap<number, InstanceGroup> {
+  const groups = new Map<number, InstanceGroup>();
+  for (const [position, slot] of slots.entries()) {
+    let group = groups.get(slot >>> 6);
+    if (!group) {
+      group = { low: 0, high: 0, positions: new Int32Array(groupSize) };
+      groups.set(slot >>> 6, group);
+    }
+    const bit = slot & 63;
+    if (bit < 32) group.low |= 1 << bit;
+    else group.high |= 1 << (bit & 31);
+    group.positions[bit] = position;
+  }
+  return groups;
+}

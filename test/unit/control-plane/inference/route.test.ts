@@ -112,6 +112,64 @@ describe("a choice", () => {
   });
 });
 
+describe("a choice among 1,000 instances", () => {
+  const busy = (inFlight: number) => routesOf(Array.from({ length: 1_000 }, () => [inFlight, 8] as const));
+
+  it("follows a conversation, and places new ones elsewhere", () => {
+    const routes = busy(0);
+    const router = new Router(new Random(5).next);
+    pick(router, routes, bodyOf(conversation("first", 1)));
+    const homes = new Map<number, Route>();
+    for (let turn = 1; turn <= 4; turn++)
+      for (let agent = 0; agent < 300; agent++) {
+        const choice = pick(router, routes, bodyOf(conversation(`agent-${agent}`, turn), { stream: true }));
+        if (turn === 1) {
+          homes.set(agent, choice.route);
+          router.sent(choice);
+          router.sawFirstByte(choice);
+        } else expect(choice.cachedTokens / (choice.cachedTokens + choice.freshTokens)).toBeGreaterThan(0.7);
+        expect(choice.route).toBe(homes.get(agent));
+      }
+    // The system prompt is known as common from the fourth conversation on.
+    expect(Math.max(...routes.map(({ inFlight }) => inFlight))).toBeLessThanOrEqual(4);
+    expect(new Set(homes.values()).size).toBeGreaterThan(230);
+  });
+
+  it("finds the only instance with a free batch slot", () => {
+    const routes = busy(8);
+    const free = routes[777] as Route;
+    free.inFlight = 7;
+    const router = new Router(new Random(2).next);
+    for (let i = 0; i < 20; i++) expect(pick(router, routes, bodyOf(conversation("agent", 2))).route).toBe(free);
+  });
+
+  it("is none that was tried, also if it holds the prompt", () => {
+    const routes = busy(0);
+    const router = new Router(new Random(4).next);
+    const body = bodyOf(conversation("agent", 3));
+    const tried: Route[] = [];
+    for (let i = 0; i < 3; i++) {
+      router.blocks.fill(body, "messages", ada);
+      const choice = router.pick(routes, tried, { ...prompt(router.blocks), tokens: 4_000 });
+      expect(tried).not.toContain(choice?.route);
+      tried.push(choice?.route as Route);
+    }
+  });
+
+  it("takes nothing from a choice in a small deployment before it", () => {
+    const [small, routes] = [idle(8), busy(0)];
+    const router = new Router(new Random(6).next);
+    const body = bodyOf(conversation("agent", 3));
+    for (let i = 0; i < 3; i++) pick(router, small, body);
+    const large = routes.map((route, slot) => ({
+      ...route,
+      slot: 10_000 + slot,
+      instanceId: `large-${slot}` as Route["instanceId"],
+    }));
+    expect(pick(router, large, body).cachedTokens).toBe(0);
+  });
+});
+
 describe("conversations", () => {
   it("stay where they are, and new ones spread although they share a system prompt", () => {
     const routes = idle(8);
