@@ -61,7 +61,7 @@ export async function generateChoice(
     if (signal.aborted) return;
     const chunk = prompt.slice(at, at + context.pace.tokens);
     const seconds = await rounds.run(sequence.place, () => timed(() => sequence.evaluate(chunk)));
-    context.pace.observe(seconds);
+    context.pace.observe(seconds, rounds.number);
     at += chunk.length;
     evaluated(at);
   }

@@ -16,6 +16,8 @@ export class Rounds {
   #isPlanned = false;
   #startedAt = 0;
   #size = 0;
+  /** Number of the latest round. */
+  number = 0;
 
   /** `onRound` receives the number of steps that ran together and their duration. */
   constructor(onRound: (size: number, seconds: number) => void) {
@@ -43,6 +45,7 @@ export class Rounds {
       this.#waiting = [];
       this.#open = steps.length;
       this.#size = steps.length;
+      this.number += 1;
       this.#startedAt = performance.now();
       for (const { start } of steps) start();
     });
@@ -66,6 +69,7 @@ const shortest = 16;
 export class PromptPace {
   readonly #longest: number;
   #tokens: number;
+  #observed = 0;
 
   constructor(longest: number) {
     this.#longest = longest;
@@ -76,8 +80,13 @@ export class PromptPace {
     return this.#tokens;
   }
 
-  /** A step with a full share of prompt tokens took so long; at most a factor of two at once. */
-  observe(seconds: number): void {
+  /**
+   * A step with a full share of prompt tokens took so long; at most a factor of two at once. `round`: its number, from 1 on. A round in
+   * which several prompts were evaluated counts once: their factors together would swing between the limits.
+   */
+  observe(seconds: number, round: number): void {
+    if (round === this.#observed) return;
+    this.#observed = round;
     const factor = Math.min(2, Math.max(0.5, targetSeconds / Math.max(seconds, 0.001)));
     this.#tokens = Math.round(Math.min(this.#longest, Math.max(shortest, this.#tokens * factor)));
   }
