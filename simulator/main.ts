@@ -1,18 +1,15 @@
 // Runs the scenarios, or a trace on a fleet, in virtual time. `stoker simulate --help` lists the options.
-import { createReadStream, readFileSync, writeFileSync } from "node:fs";
-import { createInterface } from "node:readline";
+import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Policy, policies } from "./fleet.ts";
 import { type EngineProfile, profiles } from "./profile.ts";
 import { judge, reportOf, tableOf } from "./report.ts";
 import { scenarios } from "./scenarios.ts";
 import { examplePrices, type Outcome, type Prices, type Scenario, simulate } from "./simulate.ts";
-import { readTraceLine, replay, TraceError, type TraceRequest } from "./trace.ts";
+import { TraceError } from "./trace.ts";
+import { traceScenario } from "./trace-scenario.ts";
 
 class UsageError extends Error {}
-
-/** Time for the last requests of a trace to end. */
-const drainMs = 120_000;
 
 const options = {
   scenario: { type: "string" },
@@ -78,53 +75,6 @@ async function run(args: string[]): Promise<void> {
     if (values.report !== undefined) verdicts.push(judge(scenario, outcomes));
   }
   if (values.report !== undefined) writeFileSync(values.report, reportOf(verdicts));
-}
-
-async function traceScenario({
-  file,
-  profile,
-  count,
-  gateways,
-  speed,
-  scale,
-}: {
-  file: string;
-  profile: EngineProfile;
-  count: number;
-  gateways: number;
-  speed: number;
-  scale: { min: number; max: number } | undefined;
-}): Promise<Scenario> {
-  const requests: TraceRequest[] = [];
-  const conversations = new Map<string, number>();
-  const conversationId = (name: string): number => {
-    let id = conversations.get(name);
-    if (id === undefined) {
-      // Apart from the numbers of blocks.
-      id = -1 - conversations.size;
-      conversations.set(name, id);
-    }
-    return id;
-  };
-  let number = 0;
-  for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Number.POSITIVE_INFINITY })) {
-    number += 1;
-    if (line.trim() === "") continue;
-    const request = readTraceLine(line, number, conversationId);
-    requests.push({ ...request, atMs: request.atMs / speed });
-  }
-  if (requests.length === 0) throw new TraceError("The trace has no requests.");
-  requests.sort((one, other) => one.atMs - other.atMs);
-  const endMs = (requests.at(-1) as TraceRequest).atMs + drainMs;
-  return {
-    name: file,
-    kind: "mixed",
-    instances: Array(count).fill(profile),
-    gateways,
-    ...(scale ? { scale } : {}),
-    seconds: endMs / 1000,
-    start: (world) => replay(world, requests),
-  };
 }
 
 function profileOf(name: string): EngineProfile {

@@ -13,6 +13,7 @@ export interface Scenario {
   readonly instances: readonly EngineProfile[];
   readonly gateways?: number;
   readonly scale?: ScaleRules;
+  /** A trace ends earlier, with its last response. */
   readonly seconds: number;
   /** Requests that end within these are not counted. */
   readonly warmUpSeconds?: number;
@@ -72,10 +73,10 @@ export function simulate(scenario: Scenario, policy: Policy, seed = 1, prices: P
   scenario.start({ fleet, random, newSegment: () => ++segments, endMs });
   timeline.run(endMs);
   fleet.close();
-  return outcomeOf(scenario, policy, tally, prices);
+  return outcomeOf(scenario, policy, tally, prices, timeline.nowMs / 1000 - warmUpSeconds);
 }
 
-function outcomeOf(scenario: Scenario, policy: Policy, tally: Tally, prices: Prices): Outcome {
+function outcomeOf(scenario: Scenario, policy: Policy, tally: Tally, prices: Prices, seconds: number): Outcome {
   const { ttftMs, tokenMs, turns, promptTokens, cachedTokens, outputTokens, gpuMs, busyGpuMs } = tally;
   const gpuHours = gpuMs / 3_600_000;
   const quantiles = (of: typeof ttftMs): Quantiles => ({
@@ -94,7 +95,7 @@ function outcomeOf(scenario: Scenario, policy: Policy, tally: Tally, prices: Pri
   return {
     scenario: scenario.name,
     policy,
-    turnsPerSecond: turns / (scenario.seconds - (scenario.warmUpSeconds ?? 0)),
+    turnsPerSecond: turns / seconds,
     ttftMs: quantiles(ttftMs),
     tokenMs: quantiles(tokenMs),
     cachedShare: promptTokens === 0 ? 0 : cachedTokens / promptTokens,

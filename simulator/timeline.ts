@@ -7,6 +7,7 @@ export interface Actor {
 
 export class Timeline {
   nowMs = 0;
+  #isStopped = false;
   readonly #actors: Actor[] = [];
   /** By position in the heap. */
   readonly #ids: number[] = [];
@@ -37,7 +38,12 @@ export class Timeline {
     }
   }
 
-  /** Runs until `endMs`, or until nothing is left to do. */
+  /** Ends `run` at the current time. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** Runs until `endMs`, until nothing is left to do, or until `stop`. */
   run(endMs: number): void {
     for (;;) {
       const id = this.#ids[0];
@@ -47,6 +53,7 @@ export class Timeline {
       this.nowMs = atMs;
       this.#remove(0);
       (this.#actors[id] as Actor).act(atMs);
+      if (this.#isStopped) return;
     }
     this.nowMs = endMs;
   }

@@ -23,6 +23,16 @@ describe("a line of a trace", () => {
       account: "ada",
       segments: [{ id: -1, tokens: 1_200 }],
       outputTokens: 50,
+      thinkMs: 0,
+    });
+    const agent = { ...request, conversation: "c", prefix: "system", prefix_length: 400, caller: "one", think: 5 };
+    expect(read(agent)).toMatchObject({
+      segments: [
+        { id: -2, tokens: 400 },
+        { id: -1, tokens: 800 },
+      ],
+      caller: "one",
+      thinkMs: 5,
     });
     expect(read(request).segments).toEqual([{ id: -2, tokens: 1_200 }]);
   });
@@ -33,6 +43,9 @@ describe("a line of a trace", () => {
     [{ ...request, output_length: 1e9 }, "Line 7: a length must be at most 10000000."],
     [{ ...request, hash_ids: [1, 2, 3, 4] }, "Line 7: hash_ids has more blocks than input_length."],
     [{ ...request, hash_ids: [1, "2"] }, "Line 7: hash_ids must contain integers."],
+    [{ ...request, prefix: "p" }, "Line 7: prefix_length must be a number of at least 1."],
+    [{ ...request, prefix: "p", prefix_length: 1_200 }, "Line 7: prefix_length must be below input_length."],
+    [{ ...request, caller: 3 }, "Line 7: caller must be a string."],
     [{ ...request, account: 3 }, "Line 7: account must be a string."],
   ])("that is wrong is refused with its number: %o", (fields, message) => {
     expect(() => read(fields)).toThrow(message);
