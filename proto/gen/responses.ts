@@ -6413,16 +6413,7 @@ export interface Responses {
         warming: number;
       };
       config: {
-        gpu:
-          | "B300-270GB"
-          | "B200-180GB"
-          | "H200-141GB"
-          | "H100-80GB"
-          | "A100-80GB"
-          | "L40S-48GB"
-          | "L4-24GB"
-          | "RTXPRO6000-96GB"
-          | "other";
+        gpu: string;
         num_gpus: number;
         max_batch_size: number;
         weights: {
@@ -6598,16 +6589,7 @@ export interface Responses {
         warming: number;
       };
       config: {
-        gpu:
-          | "B300-270GB"
-          | "B200-180GB"
-          | "H200-141GB"
-          | "H100-80GB"
-          | "A100-80GB"
-          | "L40S-48GB"
-          | "L4-24GB"
-          | "RTXPRO6000-96GB"
-          | "other";
+        gpu: string;
         num_gpus: number;
         max_batch_size: number;
         weights: {
@@ -6783,16 +6765,7 @@ export interface Responses {
         warming: number;
       };
       config: {
-        gpu:
-          | "B300-270GB"
-          | "B200-180GB"
-          | "H200-141GB"
-          | "H100-80GB"
-          | "A100-80GB"
-          | "L40S-48GB"
-          | "L4-24GB"
-          | "RTXPRO6000-96GB"
-          | "other";
+        gpu: string;
         num_gpus: number;
         max_batch_size: number;
         weights: {
@@ -6967,16 +6940,7 @@ export interface Responses {
       warming: number;
     };
     config: {
-      gpu:
-        | "B300-270GB"
-        | "B200-180GB"
-        | "H200-141GB"
-        | "H100-80GB"
-        | "A100-80GB"
-        | "L40S-48GB"
-        | "L4-24GB"
-        | "RTXPRO6000-96GB"
-        | "other";
+      gpu: string;
       num_gpus: number;
       max_batch_size: number;
       weights: {
