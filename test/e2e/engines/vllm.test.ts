@@ -31,7 +31,14 @@ const weather = {
   function: {
     name: "get_weather",
     description: "Weather of a city",
-    parameters: { type: "object", properties: { city: { type: "string", maxLength: 12 } }, required: ["city"] },
+    // Without it, vLLM holds a forced call to its name only. With one value, a small model finishes the call.
+    strict: true,
+    parameters: {
+      type: "object",
+      properties: { city: { type: "string", enum: ["Paris"] } },
+      required: ["city"],
+      additionalProperties: false,
+    },
   },
 };
 
@@ -174,11 +181,13 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
     const messages = [{ role: "user", content: "What is the weather in Paris?" }];
     const auto = await chat({ messages, tools: [weather], max_tokens: 40 });
     expect(auto.status, JSON.stringify(auto.body)).toBe(200);
-    const named = { type: "function", function: { name: "get_weather" } };
-    const forced = await chat({ messages, tools: [weather], tool_choice: named, max_tokens: 60 });
-    expect(forced.status, JSON.stringify(forced.body)).toBe(200);
-    // The small model may not end the call within its tokens: vLLM then returns the start of the call as text.
-    expect(JSON.stringify(forced.body.choices[0].message)).toContain("get_weather");
+    for (const choice of ["required", { type: "function", function: { name: "get_weather" } }]) {
+      const forced = await chat({ messages, tools: [weather], tool_choice: choice, max_tokens: 200 });
+      expect(forced.status, JSON.stringify(forced.body)).toBe(200);
+      const [call] = forced.body.choices[0].message.tool_calls ?? [];
+      expect(call, JSON.stringify(forced.body)).toMatchObject({ type: "function", function: { name: "get_weather" } });
+      expect(JSON.parse(call.function.arguments)).toEqual({ city: "Paris" });
+    }
   });
 
   it("holds its output to a form in every spelling, and refuses what it cannot", async () => {
