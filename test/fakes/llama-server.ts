@@ -65,8 +65,10 @@ export async function startLlamaServer(
   const endMs = performance.now() + startLimitMs;
   // Not `vi.waitFor`, which a benchmark cannot use.
   while (!(await fetch(`${origin}/health`).catch(() => undefined))?.ok) {
-    if (child.exitCode !== null || performance.now() > endMs)
-      throw new Error("llama.cpp's server did not become ready");
+    if (child.exitCode !== null || child.signalCode !== null || performance.now() > endMs) {
+      child.kill("SIGKILL");
+      throw new Error(`llama.cpp's server did not become ready (exit ${child.exitCode ?? child.signalCode ?? "none"})`);
+    }
     await wait(50);
   }
   return {
