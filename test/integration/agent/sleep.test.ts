@@ -3,7 +3,8 @@ import { afterEach, expect, it, vi } from "vitest";
 import type { InstanceSpec__Output } from "../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { type ReconciledHost, startReconciledHost } from "../../fakes/reconciled-host.ts";
 
-const patient = { timeout: 30_000, interval: 50 };
+// A starved machine needs more than 30 s for a start and a sleep.
+const patient = { timeout: 90_000, interval: 50 };
 let host: ReconciledHost;
 afterEach(() => host?.close());
 
