@@ -32,14 +32,24 @@ let ownEntries: readonly GpuTypeEntry[] = [];
 const byName = new Map(builtIn.map((entry) => [entry.name, entry]));
 const names: GpuType[] = [...sizedGpuTypes, "other", ...without(sizedGpuTypes, builtIn)];
 
-/** The contract's names first. Grows once, in `addGpuTypes`: schemas that contain it must be compiled later. */
+/** The contract's names first. Changed by `addGpuTypes` only: schemas that contain it must be compiled later. */
 export const gpuTypes: readonly GpuType[] = names;
 
-/** Adds an operator's entries, which replace known ones of the same name. Call before anything else reads the types. */
-export function addGpuTypes(entries: readonly GpuTypeEntry[]): void {
+/**
+ * Adds an operator's entries, which replace known ones of the same name. Call before anything else reads the types. Returns a
+ * function that restores the types before this call.
+ */
+export function addGpuTypes(entries: readonly GpuTypeEntry[]): () => void {
+  const before = { ownEntries, names: [...names], byName: [...byName] };
   ownEntries = entries;
   names.push(...without(names, entries));
   for (const entry of entries) if (entry.name !== "other") byName.set(entry.name, entry);
+  return () => {
+    ownEntries = before.ownEntries;
+    names.splice(0, names.length, ...before.names);
+    byName.clear();
+    for (const [name, entry] of before.byName) byName.set(name, entry);
+  };
 }
 
 function without(known: readonly string[], entries: readonly GpuTypeEntry[]): GpuType[] {

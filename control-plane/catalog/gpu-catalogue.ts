@@ -21,13 +21,13 @@ const GpuTypesFile = Type.Object({
 });
 
 /**
- * Reads the operator's types and adds them. `source`: a file, or a URL with http or https; undefined: none. Throws with what is wrong:
- * without its types, deployments and prices that name them would be refused.
+ * Reads the operator's types and adds them. `source`: a file, or a URL with http or https; undefined: none. Returns a
+ * function that removes them. Throws with what is wrong: without its types, deployments and prices that name them would be refused.
  */
-export async function openGpuCatalogue(source: string | undefined): Promise<void> {
-  if (source === undefined) return;
+export async function openGpuCatalogue(source: string | undefined): Promise<() => void> {
+  if (source === undefined) return () => {};
   try {
-    addGpuTypes(readGpuTypes(await readSource(source)));
+    return addGpuTypes(readGpuTypes(await readSource(source)));
   } catch (error) {
     throw new Error(`STOKER_GPU_TYPES: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
   }

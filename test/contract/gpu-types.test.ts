@@ -4,12 +4,17 @@ import { addGpuTypes } from "../../proto/gpu.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 
 let edge: Edge;
+let removeTypes: () => void;
 
 beforeAll(async () => {
-  addGpuTypes([{ name: "Frontier-500GB", vendor: "amd", memory_gb: 500, marks: ["Frontier"] }]);
+  removeTypes = addGpuTypes([{ name: "Frontier-500GB", vendor: "amd", memory_gb: 500, marks: ["Frontier"] }]);
   edge = await startEdge({ agents: 0 });
 });
-afterAll(() => edge?.close());
+afterAll(async () => {
+  await edge?.close();
+  // Files of one worker share the module.
+  removeTypes();
+});
 
 it.each(["Frontier-500GB", "MI300X-192GB", "H100-80GB", "other"])("accepts %s in a request", async (gpu) => {
   const reply = await edge.post("/v1/me/gpu_limit/request", { gpu_type: gpu, requested_limit: 2, reason: "launch" });

@@ -55,6 +55,10 @@ it.each([
 });
 
 describe("an operator's file", () => {
+  let removeTypes = () => {};
+  // Files of one worker share the module.
+  afterAll(() => removeTypes());
+
   it("names the setting when it cannot be read", async () => {
     await expect(openGpuCatalogue(join(folder, "missing.json"))).rejects.toThrow(/STOKER_GPU_TYPES.*ENOENT/);
   });
@@ -67,7 +71,7 @@ describe("an operator's file", () => {
       { name: "other", vendor: "nvidia", marks: ["T4"] },
     ];
     writeFileSync(file, JSON.stringify({ types }));
-    await openGpuCatalogue(file);
+    removeTypes = await openGpuCatalogue(file);
     expect(isGpuType("Frontier-500GB")).toBe(true);
     expect(nominalBytes("Frontier-500GB")).toBe(500 * gb);
     expect(gpuTypes.at(-1)).toBe("Frontier-500GB");
@@ -82,5 +86,14 @@ describe("an operator's file", () => {
     const { max } = gpuLimits(record, { perType: 8 }, ["Frontier-500GB"]);
     expect(max).toMatchObject({ "H100-80GB": 4, other: 8, "Frontier-500GB": 8 });
     expect(Object.keys(gpuLimits(record, { perType: 8 }).max)).toHaveLength(9);
+  });
+
+  it("has no effect after it is removed", () => {
+    removeTypes();
+    expect(isGpuType("Frontier-500GB")).toBe(false);
+    expect(nominalBytes("Frontier-500GB")).toBe(0);
+    expect(gpuTypes).not.toContain("Frontier-500GB");
+    const t4 = { uuid: "GPU-1", name: "Tesla T4", memoryBytes: 16 * gb, type: "T4-16GB" };
+    expect(reportedGpuType(t4)).toBe("T4-16GB");
   });
 });
