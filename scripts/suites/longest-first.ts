@@ -6,7 +6,7 @@ import { root } from "./run-tool.ts";
 /** Files that take more than 20 s, by suite, the longest first. */
 export const longest = [
   "docker/agent-instance",
-  "docker/engine-restarted-run",
+  "docker/engine-restarted",
   "docker/agent-killed",
   "docker/agent-life",
   "docker/isolation",

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { query } from "../e2e/spine/database.ts";
-import { isNightly, longer } from "../fakes/nightly.ts";
+import { longer } from "../fakes/nightly.ts";
 import { instancePids, isAlive, type Part, type Stack, startStack } from "../fakes/processes.ts";
 
 const patient = { timeout: longer(60_000, 180_000), interval: 100 };
@@ -39,8 +39,7 @@ const servers = (n: number) => instancePids(stack.agentFolder(n)).filter(isAlive
 /** The one whose agent has the model server. */
 const holder = () => hosts.find((n) => servers(n).length === 1) ?? 0;
 
-if (!isNightly) console.warn("NOT PROVEN here: nothing moves in 45 s. npm run test:nightly does.");
-it.runIf(isNightly)(
+it(
   "moves nothing when it stands still for 45 s, and serves when it goes on",
   async () => {
     const holds = holder();

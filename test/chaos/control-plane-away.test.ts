@@ -1,5 +1,5 @@
-// Host clocks run ten times faster here: 9 s away are 90 s at their real values, which is more than four leases of a host and longer
-// than a lost host keeps its instances. Three minutes in the nightly run.
+// Host clocks run ten times faster here: 12 s without a control plane are the 120 s of P5, which is six leases of a host and
+// longer than a lost host keeps its instances. Three minutes in the nightly run.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ import { startTinyStack } from "./tiny-stack.ts";
 let stack: Stack;
 let model: string;
 const scale = longer(0.1, 1);
-const awayMs = longer(90_000, 180_000) * scale;
+const awayMs = longer(120_000, 180_000) * scale;
 /** Longer than a lost host keeps its instances. */
 const afterMs = longer(70_000, 120_000) * scale;
 

@@ -94,7 +94,7 @@ describe.runIf(model)("a model server with a speech recognition model", () => {
     expect(starts).toEqual(starts.toSorted((a: number, b: number) => a - b));
   });
 
-  // `security/long-audio.test.ts` holds the bound at every change.
+  // At every change: `security/long-audio` for the order at the gate, `unit/runtime/audio/recording` for the memory of one file.
   it.runIf(hasFfmpeg && isNightly)(
     "transcribes one account's clip during six long recordings of another, in bounded memory",
     async () => {

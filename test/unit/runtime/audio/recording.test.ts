@@ -1,11 +1,15 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { wavHeader } from "../../../../proto/wav.ts";
 import { createDecoder } from "../../../../runtime/audio/decode-audio.ts";
 import { Recording } from "../../../../runtime/audio/recording.ts";
 import { resample } from "../../../../runtime/audio/resample.ts";
 import { SoundWorker } from "../../../../runtime/audio/sound-worker.ts";
 import { openWav, toPcm16 } from "../../../../runtime/audio/wav.ts";
+import { hasProgram, runProgram } from "../../../fakes/audio-tools.ts";
 import { longer } from "../../../fakes/nightly.ts";
 
 const decoding = { program: "/does/not/exist", limits: { maxSeconds: 7200, timeoutMs: 1000 } };
@@ -60,6 +64,37 @@ describe("a recording", () => {
       ...Array(10).fill(0),
     ]);
   });
+});
+
+describe("a compressed file of more than two minutes", () => {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-decoder-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test.runIf(hasProgram("ffmpeg", "a long compressed file is not held whole"))(
+    "is decoded twice instead of held whole",
+    async () => {
+      const minutes = longer(15, 120);
+      const source = ["-f", "lavfi", "-i", "anullsrc=r=8000:cl=mono", "-t", `${60 * minutes}`];
+      const file = runProgram("ffmpeg", ["-v", "error", ...source, "-f", "flac", "pipe:1"]);
+      const program = join(folder, "ffmpeg");
+      writeFileSync(program, '#!/bin/sh\necho started >> "$0.log"\nexec ffmpeg "$@"\n', { mode: 0o755 });
+      const starts = () => readFileSync(`${program}.log`, "utf8");
+      const options = { program, limits: { maxSeconds: 7200, timeoutMs: 120_000 } };
+      const recording = await createDecoder({ ...options, worker: new SoundWorker() })(file, 16_000, noSignal);
+      expect(recording.seconds).toBe(60 * minutes);
+      expect(starts()).toBe("started\n");
+      let most = 0;
+      for (let at = 0; at < recording.length; at += 30 * 16_000) {
+        await recording.samples(at, at + 1);
+        most = Math.max(most, recording.held);
+      }
+      recording.close();
+      expect(starts()).toBe("started\nstarted\n");
+      expect(most).toBeGreaterThan(0);
+      expect(most).toBeLessThan(10 * 16_000);
+    },
+    longer(60_000, 300_000),
+  );
 });
 
 describe("a WAV file that is decoded beside the server's own thread", () => {
