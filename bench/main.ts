@@ -1,5 +1,6 @@
 // npm run bench -- <scenario> [--rounds N]. Reports speed as ratios to a baseline in interleaved rounds of the same run.
 import { benchAgent } from "./agent.ts";
+import { benchCalibrate } from "./calibrate.ts";
 import { benchFleet } from "./fleet.ts";
 import { benchGateway } from "./gateway.ts";
 import { benchHostile } from "./hostile.ts";
@@ -17,6 +18,7 @@ interface Options {
 
 const scenarios: Record<string, (options: Options) => Promise<void>> = {
   agent: benchAgent,
+  calibrate: benchCalibrate,
   fleet: benchFleet,
   gateway: benchGateway,
   hostile: benchHostile,

@@ -1,7 +1,8 @@
-// An engine with continuous batches in virtual time. Each step evaluates up to a chunk of prompts, first come first served, and gives
-// each running sequence one token. Between two events its speeds are constant, so it computes the next event instead of steps.
+// An engine with continuous batches in virtual time. Each step evaluates some tokens of prompts and gives each running sequence one
+// token. While nothing waits, all steps until the next sequence ends are one event.
 import type { EngineProfile } from "./profile.ts";
-import { type Segment, SegmentCache } from "./segment-cache.ts";
+import { type PromptCache, type Segment, SegmentCache } from "./segment-cache.ts";
+import { SlotCache } from "./slot-cache.ts";
 import type { Actor, Timeline } from "./timeline.ts";
 
 export interface EngineRequest {
@@ -14,6 +15,14 @@ export interface EngineRequest {
   finished(nowMs: number): void;
 }
 
+interface Prompt {
+  readonly request: EngineRequest;
+  /** Tokens to evaluate. */
+  left: number;
+  /** Tokens evaluated in the current step. */
+  taken: number;
+}
+
 /** Remainders of floating point. */
 const tolerance = 1e-6;
 
@@ -21,18 +30,25 @@ export class Engine implements Actor {
   readonly #profile: EngineProfile;
   readonly #timeline: Timeline;
   readonly #id: number;
-  readonly #cache: SegmentCache;
+  readonly #cache: PromptCache;
+  readonly #evaluatesTogether: boolean;
+  /** Behind the fixed time of a request, in the order of their arrival. */
+  readonly #arriving: { readonly request: EngineRequest; readonly atMs: number }[] = [];
   readonly #waiting: EngineRequest[] = [];
   #firstWaiting = 0;
-  #current: EngineRequest | undefined;
-  #promptLeft = 0;
+  readonly #prompts: Prompt[] = [];
   /** Tokens that a sequence would have which ran from the start. */
   #level = 0;
-  #lastMs = 0;
   /** A heap by the level at which each sequence ends. */
   readonly #running: EngineRequest[] = [];
   readonly #ends: number[] = [];
   #context = 0;
+  #startedMs = 0;
+  #stepMs = 0;
+  /** Steps of the current event; 0: the engine is idle. */
+  #steps = 0;
+  /** Between two steps: a request that ends may let another one enter. */
+  #isBetween = false;
   /** Time in which anything ran. */
   busyMs = 0;
 
@@ -40,94 +56,173 @@ export class Engine implements Actor {
     this.#profile = profile;
     this.#timeline = timeline;
     this.#id = timeline.add(this);
-    this.#cache = new SegmentCache(profile.cacheTokens);
+    this.#cache =
+      profile.cache === "slots" ? new SlotCache(profile.maxBatchSize) : new SegmentCache(profile.cacheTokens);
+    this.#evaluatesTogether = profile.prompts === "together";
   }
 
   enter(request: EngineRequest): void {
-    this.#advance(this.#timeline.nowMs);
+    const { nowMs } = this.#timeline;
+    const { requestMs } = this.#profile;
+    if (requestMs > 0) {
+      this.#arriving.push({ request, atMs: nowMs + requestMs });
+      if (this.#arriving.length === 1) this.#schedule();
+      return;
+    }
     this.#waiting.push(request);
-    this.#beginNext();
-    this.#schedule();
+    this.#interrupt(nowMs);
   }
 
   /** Ends everything without a word to the requests. */
-  stop(): readonly EngineRequest[] {
-    const all = [
-      ...this.#running,
-      ...(this.#current ? [this.#current] : []),
-      ...this.#waiting.slice(this.#firstWaiting),
-    ];
+  stop(): void {
+    this.#arriving.length = 0;
+    this.#waiting.length = 0;
+    this.#firstWaiting = 0;
+    this.#prompts.length = 0;
     this.#running.length = 0;
     this.#ends.length = 0;
-    this.#current = undefined;
-    this.#firstWaiting = this.#waiting.length;
+    this.#steps = 0;
     this.#timeline.set(this.#id, Number.POSITIVE_INFINITY);
-    return all;
   }
 
   act(nowMs: number): void {
-    this.#advance(nowMs);
-    const done = this.#current;
-    if (done && this.#promptLeft <= tolerance) {
-      this.#current = undefined;
-      this.#context += done.promptTokens;
-      // The first token leaves at the end of its step.
-      this.#push(this.#level + done.outputTokens, done);
-      done.sawFirstToken(nowMs + this.#stepMs());
+    if (this.#steps > 0 && this.#endMs() <= nowMs + tolerance) {
+      this.#finishSteps(this.#steps, nowMs);
+      this.#begin(nowMs);
+    }
+    while (this.#arriving.length > 0 && (this.#arriving[0] as { atMs: number }).atMs <= nowMs + tolerance) {
+      this.#waiting.push((this.#arriving.shift() as { request: EngineRequest }).request);
+      this.#interrupt(nowMs);
+    }
+    this.#schedule();
+  }
+
+  #endMs(): number {
+    return this.#startedMs + this.#steps * this.#stepMs;
+  }
+
+  #schedule(): void {
+    const arrivesMs = this.#arriving[0]?.atMs ?? Number.POSITIVE_INFINITY;
+    const endMs = this.#steps === 0 ? Number.POSITIVE_INFINITY : this.#endMs();
+    this.#timeline.set(this.#id, Math.min(arrivesMs, endMs));
+  }
+
+  // The step that runs now is the last one without the new request.
+  #interrupt(nowMs: number): void {
+    if (this.#isBetween) return;
+    if (this.#steps === 0) this.#begin(nowMs);
+    else if (this.#steps > 1) {
+      const passed = Math.min(this.#steps - 1, Math.floor((nowMs - this.#startedMs) / this.#stepMs + tolerance));
+      this.#steps -= passed;
+      this.#finishSteps(passed, nowMs);
+      this.#startedMs += passed * this.#stepMs;
+      if (this.#startedMs >= nowMs - tolerance) this.#begin(nowMs);
+      else this.#steps = 1;
+    }
+    this.#schedule();
+  }
+
+  #finishSteps(count: number, nowMs: number): void {
+    if (count === 0) return;
+    this.#isBetween = true;
+    this.busyMs += count * this.#stepMs;
+    if (this.#running.length > 0) this.#level += count;
+    for (let i = 0; i < this.#prompts.length; ) {
+      const prompt = this.#prompts[i] as Prompt;
+      prompt.left -= prompt.taken;
+      prompt.taken = 0;
+      if (prompt.left > tolerance) {
+        i += 1;
+        continue;
+      }
+      this.#prompts.splice(i, 1);
+      const { request } = prompt;
+      this.#context += contextOf(request);
+      this.#push(this.#level + request.outputTokens - 1, request);
+      request.sawFirstToken(nowMs);
     }
     while (this.#running.length > 0 && (this.#ends[0] as number) <= this.#level + tolerance) {
       const ended = this.#pop();
       this.#cache.leave(ended.segments);
-      this.#context -= ended.promptTokens;
+      this.#context -= contextOf(ended);
       ended.finished(nowMs);
     }
-    this.#beginNext();
-    this.#schedule();
+    this.#isBetween = false;
   }
 
-  #beginNext(): void {
-    if (this.#current) return;
-    const next = this.#waiting[this.#firstWaiting];
-    if (!next) return;
-    const cached = this.#cache.enter(next.segments, next.outputTokens);
+  #begin(nowMs: number): void {
+    const { stepMs, stepMsPerSequence, stepMsPerKiloContext } = this.#profile;
+    if (this.#evaluatesTogether) this.#shareStep();
+    else this.#fillStep();
+    let promptMs = 0;
+    let sequences = this.#running.length;
+    let context = this.#context;
+    for (const { request, left, taken } of this.#prompts) {
+      promptMs += this.#evaluationMs(request.promptTokens - left, taken);
+      if (left - taken > tolerance) continue;
+      sequences += 1;
+      context += request.promptTokens;
+    }
+    this.#startedMs = nowMs;
+    this.#stepMs =
+      promptMs +
+      (sequences === 0 ? 0 : stepMs + stepMsPerSequence * sequences + (stepMsPerKiloContext * context) / 1000);
+    if (this.#prompts.length > 0) this.#steps = 1;
+    else this.#steps = this.#running.length === 0 ? 0 : Math.max(1, Math.ceil((this.#ends[0] as number) - this.#level));
+  }
+
+  /** First come, first served, up to the tokens of a step. */
+  #fillStep(): void {
+    let budget = this.#chunkTokens(1);
+    for (let i = 0; budget > tolerance; i++) {
+      if (i === this.#prompts.length && !this.#admitNext()) return;
+      const prompt = this.#prompts[i] as Prompt;
+      prompt.taken = Math.min(prompt.left, budget);
+      budget -= prompt.taken;
+    }
+  }
+
+  /** An equal part of each prompt. */
+  #shareStep(): void {
+    while (this.#admitNext());
+    const chunk = this.#chunkTokens(this.#prompts.length);
+    for (const prompt of this.#prompts) prompt.taken = Math.min(prompt.left, chunk);
+  }
+
+  /** Tokens of each of so many prompts in the next step. */
+  #chunkTokens(prompts: number): number {
+    const { chunkTokens, minChunkTokens, maxStepMs, prefillTokensPerSecond } = this.#profile;
+    if (maxStepMs === 0) return chunkTokens;
+    const { stepMs, stepMsPerSequence } = this.#profile;
+    const running = this.#running.length;
+    const leftMs = maxStepMs - (running === 0 ? 0 : stepMs + stepMsPerSequence * running);
+    const tokens = (leftMs * prefillTokensPerSecond) / 1000 / Math.max(1, prompts);
+    return Math.min(chunkTokens, Math.max(minChunkTokens, Math.round(tokens)));
+  }
+
+  /** False if no request waits, or none fits. */
+  #admitNext(): boolean {
+    const request = this.#waiting[this.#firstWaiting];
+    if (!request) return false;
+    const cached = this.#cache.enter(request.segments, request.outputTokens);
     // Waits for space: a sequence that ends begins it.
-    if (cached === undefined) return;
+    if (cached === undefined) return false;
     this.#firstWaiting += 1;
     if (this.#firstWaiting === this.#waiting.length) {
       this.#waiting.length = 0;
       this.#firstWaiting = 0;
     }
     // The last token of a prompt is always evaluated.
-    next.cachedTokens = Math.min(cached, next.promptTokens - 1);
-    this.#current = next;
-    this.#promptLeft = next.promptTokens - next.cachedTokens;
+    request.cachedTokens = Math.min(cached, request.promptTokens - 1);
+    this.#prompts.push({ request, left: request.promptTokens - request.cachedTokens, taken: 0 });
+    return true;
   }
 
-  #stepMs(): number {
-    const { stepMs, stepMsPerSequence, stepMsPerKiloContext, chunkTokens, prefillTokensPerSecond } = this.#profile;
-    const running = this.#running.length;
-    const decode =
-      running === 0 ? 0 : stepMs + stepMsPerSequence * running + (stepMsPerKiloContext * this.#context) / 1000;
-    return this.#current ? decode + (chunkTokens / prefillTokensPerSecond) * 1000 : decode;
-  }
-
-  #advance(nowMs: number): void {
-    const passedMs = nowMs - this.#lastMs;
-    this.#lastMs = nowMs;
-    const stepMs = this.#stepMs();
-    if (stepMs === 0 || passedMs <= 0) return;
-    this.busyMs += passedMs;
-    const steps = passedMs / stepMs;
-    if (this.#running.length > 0) this.#level += steps;
-    if (this.#current) this.#promptLeft -= steps * this.#profile.chunkTokens;
-  }
-
-  #schedule(): void {
-    const stepMs = this.#stepMs();
-    let steps = Number.POSITIVE_INFINITY;
-    if (this.#current) steps = Math.max(0, this.#promptLeft) / this.#profile.chunkTokens;
-    if (this.#running.length > 0) steps = Math.min(steps, Math.max(0, (this.#ends[0] as number) - this.#level));
-    this.#timeline.set(this.#id, stepMs === 0 ? Number.POSITIVE_INFINITY : this.#lastMs + steps * stepMs);
+  /** Duration of the evaluation of `tokens` behind `before` others. */
+  #evaluationMs(before: number, tokens: number): number {
+    const { prefillTokensPerSecond, prefillSlowdownPerKiloContext } = this.#profile;
+    const slowdown = 1 + (prefillSlowdownPerKiloContext * (before + tokens / 2)) / 1000;
+    return (tokens / prefillTokensPerSecond) * 1000 * slowdown;
   }
 
   #push(end: number, request: EngineRequest): void {
@@ -166,3 +261,6 @@ export class Engine implements Actor {
     return top;
   }
 }
+
+/** Mean over its steps. */
+const contextOf = ({ promptTokens, outputTokens }: EngineRequest): number => promptTokens + outputTokens / 2;

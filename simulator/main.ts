@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Policy, policies } from "./fleet.ts";
-import { type EngineProfile, profiles } from "./profile.ts";
+import { type EngineProfile, profiles, profileWords } from "./profile.ts";
 import { judge, reportOf, tableOf } from "./report.ts";
 import { scenarios } from "./scenarios.ts";
 import { examplePrices, type Outcome, type Prices, type Scenario, simulate } from "./simulate.ts";
@@ -89,7 +89,10 @@ function profileOf(name: string): EngineProfile {
   }
   for (const [key, value] of Object.entries(fields)) {
     if (!(key in profiles["8b"])) throw new UsageError(`${name}: unknown field ${key}.`);
-    if (key !== "name" && !(typeof value === "number" && value >= 0))
+    const words = profileWords[key];
+    if (words) {
+      if (!words.includes(String(value))) throw new UsageError(`${name}: ${key} must be one of ${words.join(", ")}.`);
+    } else if (key !== "name" && !(typeof value === "number" && value >= 0))
       throw new UsageError(`${name}: ${key} must be a number of at least 0.`);
   }
   return { ...profiles["8b"], name, ...fields };

@@ -4,14 +4,25 @@ export interface EngineProfile {
   readonly name: string;
   /** Prompt tokens that are evaluated per second when nothing else runs. */
   readonly prefillTokensPerSecond: number;
+  /** Share by which evaluating a token takes longer for each 1,000 tokens before it. */
+  readonly prefillSlowdownPerKiloContext: number;
   /** Duration of a step that gives each running sequence one token: fixed, for each sequence, for each 1,000 tokens of context. */
   readonly stepMs: number;
   readonly stepMsPerSequence: number;
   readonly stepMsPerKiloContext: number;
-  /** Maximum prompt tokens in one step. */
+  /** Maximum prompt tokens in one step: of all prompts in turn, of each prompt together. */
   readonly chunkTokens: number;
+  /** An engine that shortens chunks so that a step takes about this long does not go below `minChunkTokens`; 0: it does not. */
+  readonly maxStepMs: number;
+  readonly minChunkTokens: number;
+  /** `in-turn`: first come, first served, as vLLM. `together`: equal parts of all prompts in each step, as llama.cpp. */
+  readonly prompts: "in-turn" | "together";
+  /** `blocks`: all requests share one cache, as vLLM. `slots`: each batch slot keeps its latest request, as llama.cpp. */
+  readonly cache: "blocks" | "slots";
+  /** From the arrival at the engine to its first step: parsing, tokenizing. */
+  readonly requestMs: number;
   readonly maxBatchSize: number;
-  /** Tokens that its key-value cache holds, running requests included. */
+  /** Tokens that a cache of blocks holds, running requests included. */
   readonly cacheTokens: number;
   /** From the decision to start an instance until it serves. */
   readonly coldStartMs: number;
@@ -25,11 +36,23 @@ const base: EngineProfile = {
   stepMs: 18,
   stepMsPerSequence: 0.12,
   stepMsPerKiloContext: 0.06,
+  prefillSlowdownPerKiloContext: 0,
   chunkTokens: 2_048,
+  maxStepMs: 0,
+  minChunkTokens: 16,
+  prompts: "in-turn",
+  cache: "blocks",
+  requestMs: 0,
   maxBatchSize: 96,
   cacheTokens: 400_000,
   coldStartMs: 60_000,
   gpus: 1,
+};
+
+/** Fields with names of behaviours instead of numbers. */
+export const profileWords: Readonly<Record<string, readonly string[]>> = {
+  prompts: ["in-turn", "together"],
+  cache: ["blocks", "slots"],
 };
 
 /** `8b`: 8 billion parameters on a card of 48 GB. The other names say what differs. */

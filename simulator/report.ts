@@ -91,3 +91,49 @@ ${markdown([["Scenario", "Requests/s against least loaded", "First token (p90), 
 ${verdicts.map(({ scenario, outcomes }) => `## ${scenario.name[0]?.toUpperCase()}${scenario.name.slice(1)}\n\n${tableOf(outcomes)}`).join("\n\n")}
 `;
 }
+
+export interface CalibrationFigures {
+  readonly requestsPerSecond: number;
+  readonly ttftP50Ms: number;
+  readonly ttftP90Ms: number;
+  readonly tokenP50Ms: number;
+  readonly cachedShare: number;
+}
+
+/** A load on an engine, and its trace replayed with the engine's profile, in one round of measurements. */
+export interface Calibration {
+  readonly load: string;
+  readonly real: CalibrationFigures;
+  readonly simulated: CalibrationFigures;
+}
+
+const figureNames: readonly (readonly [keyof CalibrationFigures, string, (value: number) => string])[] = [
+  ["requestsPerSecond", "Requests/s", (value) => value.toFixed(2)],
+  ["ttftP50Ms", "First token p50", ms],
+  ["ttftP90Ms", "First token p90", ms],
+  ["tokenP50Ms", "Per token p50", ms],
+  ["cachedShare", "Cached", percent],
+];
+
+const middle = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
+
+/** Medians over the rounds; ratios are of figures of the same round. */
+export function calibrationTable(rounds: readonly Calibration[]): string {
+  const rows: string[][] = [["Load", "Figure", "Engine", "Simulated", "Ratio"]];
+  for (const load of new Set(rounds.map((round) => round.load))) {
+    const own = rounds.filter((round) => round.load === load);
+    for (const [key, name, render] of figureNames) {
+      const ratio = middle(
+        own.map(({ real, simulated }) => (real[key] === simulated[key] ? 1 : simulated[key] / real[key])),
+      );
+      rows.push([
+        load,
+        name,
+        render(middle(own.map(({ real }) => real[key]))),
+        render(middle(own.map(({ simulated }) => simulated[key]))),
+        ratio.toFixed(2),
+      ]);
+    }
+  }
+  return markdown(rows);
+}

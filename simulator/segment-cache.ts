@@ -6,6 +6,16 @@ export interface Segment {
   readonly tokens: number;
 }
 
+export interface PromptCache {
+  /**
+   * Reserves a prompt and `outputTokens` at the end of its last segment. Returns the tokens that were cached before; undefined
+   * when running requests leave too little space.
+   */
+  enter(segments: readonly Segment[], outputTokens: number): number | undefined;
+  /** Releases what `enter` reserved for the same array. */
+  leave(segments: readonly Segment[]): void;
+}
+
 interface Entry {
   readonly id: number;
   tokens: number;
@@ -13,7 +23,7 @@ interface Entry {
   users: number;
 }
 
-export class SegmentCache {
+export class SegmentCache implements PromptCache {
   readonly #capacity: number;
   /** In order of their last use. */
   readonly #entries = new Map<number, Entry>();
@@ -24,10 +34,6 @@ export class SegmentCache {
     this.#capacity = capacity;
   }
 
-  /**
-   * Reserves a prompt and `outputTokens` at the end of its last segment. Returns the tokens that were cached before; undefined
-   * when running requests leave too little space.
-   */
   enter(segments: readonly Segment[], outputTokens: number): number | undefined {
     let cached = 0;
     let isWhole = true;

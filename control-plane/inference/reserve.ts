@@ -64,7 +64,9 @@ export class Reserve {
   /** Returns marks of the instances that a request of this account must avoid; undefined: none. */
   avoidedBy(load: AccountLoad, ready: readonly Route[]): Uint8Array | undefined {
     const { slots, marks } = reservedIn(ready);
-    const limit = Math.max(ready.length, slots * heavyShare);
+    // Of many accounts none needs an eighth to be one of those that fill the deployment.
+    const share = Math.min(heavyShare, 1 / (2 * Math.max(1, load.of.accounts.size)));
+    const limit = Math.max(ready.length, slots * share);
     load.isHeavy = load.inFlight >= (load.isHeavy ? limit / 2 : limit);
     const nowMs = this.#clock();
     const { account, of } = load;

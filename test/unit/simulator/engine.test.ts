@@ -60,8 +60,8 @@ describe("an engine", () => {
       { atMs: 0, id: 1, prompt: 5_000, output: 1_000 },
       { atMs: 1_000, id: 2, prompt: 4_000, output: 1 },
     ]);
-    // Two steps of 2,000 tokens: 200 ms each, and 20 ms for the token of the first request.
-    expect(two?.firstMs).toBeCloseTo(1_000 + 440 + 20);
+    // Two steps of 2,000 tokens: 200 ms each, and 20 ms for the tokens of both requests.
+    expect(two?.firstMs).toBeCloseTo(1_000 + 440);
     expect(one?.endMs).toBeCloseTo(500 + 20 * 998 + 440);
   });
 
@@ -102,6 +102,74 @@ describe("an engine", () => {
       }),
     );
   });
+});
+
+describe("an engine of batch slots that evaluates prompts together", () => {
+  const slots: EngineProfile = { ...profile, prompts: "together", cache: "slots", maxBatchSize: 2, chunkTokens: 1_000 };
+
+  it("gives prompts that arrive together equal parts of each step, and evaluates a common beginning for each", () => {
+    const [one, two] = run(
+      [
+        { atMs: 0, id: 1, prompt: 3_000, output: 10 },
+        { atMs: 0, id: 1, prompt: 3_000, output: 10 },
+      ],
+      slots,
+    );
+    // The first step is of the first request alone; then 2,000 tokens take 200 ms.
+    expect(one?.firstMs).toBeCloseTo(100 + 200 + 200 + 20);
+    expect(two?.firstMs).toBeCloseTo(100 + 200 + 200 + 100 + 20 + 20);
+    expect([one?.cached, two?.cached]).toEqual([0, 0]);
+  });
+
+  it("keeps the latest request of each slot", () => {
+    const requests = [1, 2, 1, 3, 1, 2].map((id, i) => ({ atMs: i * 2_000, id, prompt: 3_000 + i, output: 10 }));
+    // Request 3 takes the slot of 2, which was used before that of 1.
+    expect(run(requests, slots).map(({ cached }) => cached)).toEqual([0, 0, 3_001, 0, 3_003, 0]);
+  });
+
+  it("shortens steps to their limit, with all prompts together", () => {
+    const short = { ...slots, maxStepMs: 50, minChunkTokens: 100 };
+    const [running, , again] = run(
+      [
+        { atMs: 0, id: 1, prompt: 500, output: 1_000 },
+        { atMs: 1_000, id: 2, prompt: 3_000, output: 1 },
+        { atMs: 2_000, id: 3, prompt: 1, output: 1 },
+      ],
+      short,
+    );
+    // Steps of 300 tokens and a token: 50 ms, so the running request gets ten tokens meanwhile.
+    expect(running?.endMs).toBeCloseTo(50 + 20 + 999 * 20 + 10 * 30 + 0.1, 0);
+    expect(again?.firstMs).toBeLessThan(2_060);
+  });
+});
+
+it("lets a request enter when another one ends", () => {
+  const timeline = new Timeline();
+  const engine = new Engine(profile, timeline);
+  const ends: number[] = [];
+  const enter = (id: number, outputTokens: number, finished: () => void) =>
+    engine.enter({
+      segments: [{ id, tokens: 1_000 }],
+      promptTokens: 1_000,
+      outputTokens,
+      cachedTokens: 0,
+      sawFirstToken: () => {},
+      finished: () => {
+        ends.push(timeline.nowMs);
+        finished();
+      },
+    });
+  enter(1, 500, () => {});
+  enter(2, 100, () => enter(3, 1, () => {}));
+  timeline.run(1_000_000);
+  // The first prompt begins alone. The second one ends after 100 steps, and the third one's prompt takes 100 ms of the first one's time.
+  expect(ends.map(Math.round)).toEqual([120 + 100 + 100 * 20, 120 + 100 + 100 * 20 + 120, 100 + 500 * 20 + 200]);
+});
+
+it("adds the fixed time of a request, and evaluates slower behind a long context", () => {
+  const slow = { ...profile, requestMs: 7, prefillSlowdownPerKiloContext: 0.1 };
+  const [only] = run([{ atMs: 0, id: 1, prompt: 4_000, output: 1 }], slow);
+  expect(only?.firstMs).toBeCloseTo(7 + 400 * 1.2 + 20);
 });
 
 describe("a cache of segments", () => {

@@ -78,6 +78,15 @@ describe("the command", () => {
     expect(outcome.ttftMs.p50).toBeGreaterThan(0);
   });
 
+  it("names the words that a profile may have", async () => {
+    const profile = join(folder, "profile.json");
+    writeFileSync(profile, JSON.stringify({ cache: "pages" }));
+    await expect(run(process.execPath, [main, "--trace", "x", "--profile", profile])).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("cache must be one of blocks, slots."),
+    });
+  });
+
   it.each([
     [["--instances", "0", "--trace", "x"], "error: --instances must be an integer from 1 to 10000."],
     [["--policy", "best"], "error: Unknown policy best."],
