@@ -124,24 +124,27 @@ export function conversations(world: World, shape: ConversationShape, count: num
 class Arrivals implements Actor {
   readonly #world: World;
   readonly #rate: (nowMs: number) => number;
-  readonly #arrive: (nowMs: number) => void;
+  readonly #arrive: (nowMs: number, random: Random) => void;
+  /** Of its own, so that the same requests arrive whoever else sends some. */
+  readonly #random: Random;
   readonly #id: number;
 
-  constructor(world: World, rate: (nowMs: number) => number, arrive: (nowMs: number) => void) {
+  constructor(world: World, rate: (nowMs: number) => number, arrive: (nowMs: number, random: Random) => void) {
     this.#world = world;
     this.#rate = rate;
     this.#arrive = arrive;
+    this.#random = new Random(world.random.next() * 2 ** 32);
     this.#id = world.fleet.timeline.add(this);
     this.#next(0);
   }
 
   act(nowMs: number): void {
-    this.#arrive(nowMs);
+    this.#arrive(nowMs, this.#random);
     this.#next(nowMs);
   }
 
   #next(nowMs: number): void {
-    const atMs = nowMs + this.#world.random.wait(1000 / this.#rate(nowMs));
+    const atMs = nowMs + this.#random.wait(1000 / this.#rate(nowMs));
     if (atMs < this.#world.endMs) this.#world.fleet.timeline.set(this.#id, atMs);
   }
 }
@@ -164,11 +167,11 @@ export interface DocumentShape {
 
 /** Questions about documents that are placed before them. Only equal beginnings are cached. */
 export function questions(world: World, shape: DocumentShape, rate: (nowMs: number) => number): void {
-  const { fleet, random, newSegment } = world;
+  const { fleet, newSegment } = world;
   const { account } = shape;
   const system = -1 - systemNumber({ account } as ConversationShape, 0);
   const documents = Array.from({ length: shape.library }, newSegment);
-  new Arrivals(world, rate, () => {
+  new Arrivals(world, rate, (_, random) => {
     const segments: Segment[] = [{ id: system, tokens: shape.systemTokens }];
     const chosen = new Set<number>();
     while (chosen.size < shape.documents) chosen.add(Math.floor(shape.library ** random.next()) - 1);
@@ -200,8 +203,8 @@ export function backlog(world: World, shape: SingleShape, concurrency: number): 
 
 /** Unrelated requests at a rate. */
 export function singles(world: World, shape: SingleShape, rate: (nowMs: number) => number): void {
-  const { fleet, random, newSegment } = world;
-  new Arrivals(world, rate, () =>
+  const { fleet, newSegment } = world;
+  new Arrivals(world, rate, (_, random) =>
     fleet.ask({
       account: shape.account,
       segments: [{ id: newSegment(), tokens: random.size(shape.promptTokens) }],

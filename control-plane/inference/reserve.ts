@@ -5,8 +5,9 @@ import { oncePer } from "../../proto/once-per.ts";
 import type { Route } from "../fleet/routes.ts";
 import { hashSeed, hashText, mixed } from "./hash.ts";
 
-/** One of this many instances is kept free; smaller deployments have none to spare. */
+/** One of this many instances is kept free, and two from this number on: on a single one, requests too often wait for each other's prompts. */
 const instancesPerReserved = 8;
+/** Smaller deployments have none to spare. */
 const minInstances = 4;
 /** An account is heavy from this share of the batch slots on, as one gateway counts them, until it has half of that. */
 const heavyShare = 1 / 8;
@@ -110,7 +111,7 @@ const reservedIn = oncePer((ready: readonly Route[]): Reserved => {
   const marks = new Uint8Array(ready.length);
   const order = ready.map(({ instanceId }, at) => ({ at, hash: mixed(hashText(instanceId, hashSeed)) >>> 0 }));
   order.sort((one, other) => one.hash - other.hash || one.at - other.at);
-  const count = Math.ceil(ready.length / instancesPerReserved);
+  const count = Math.max(ready.length < instancesPerReserved ? 1 : 2, Math.ceil(ready.length / instancesPerReserved));
   for (const { at } of order.slice(0, count)) marks[at] = 1;
   let slots = 0;
   for (const { maxBatchSize } of ready) slots += maxBatchSize;

@@ -4,35 +4,41 @@ import { jain, tokensByAccount, ttftOfOthers } from "../../../simulator/fairness
 import { profiles } from "../../../simulator/profile.ts";
 import { type Scenario, simulate } from "../../../simulator/simulate.ts";
 import { backlog, later, singles, type World } from "../../../simulator/workload.ts";
+import { longer } from "../../fakes/nightly.ts";
 
-const seeds = [1, 2];
+const seeds = longer([1], [1, 2, 3, 4]);
+const seconds = longer(300, 600);
+const warmUpSeconds = seconds / 5;
 const accounts = Array.from({ length: 10 }, (_, i) => `account-${i}`);
 const shape = { promptTokens: 800, outputTokens: 150 };
 const perSecond = 0.1;
 
+/** `losses`: parts of the run after which a host is lost. */
 function tenants(instances: number, floodPerSecond: number, losses: readonly number[]): Scenario {
   const start = (world: World) => {
     for (const account of accounts) singles(world, { ...shape, account }, () => perSecond);
     if (floodPerSecond > 0) singles(world, { ...shape, account: "flood" }, () => floodPerSecond);
-    for (const atMs of losses) later(world, atMs, () => world.fleet.lose());
+    for (const part of losses) later(world, part * world.endMs, () => world.fleet.lose());
   };
   return {
     name: "tenants",
     kind: "tenants",
     instances: Array(instances).fill(profiles["8b"]),
     gateways: 4,
-    seconds: 600,
-    warmUpSeconds: 120,
+    seconds,
+    warmUpSeconds,
     start,
   };
 }
 
 const runs = (scenario: Scenario) => seeds.map((seed) => simulate(scenario, "stoker", seed));
 
+// Equal seeds send equal requests with and without the tenant. What is best possible: the same requests on the reserved instances with
+// nothing else there. In 6 runs of 600 s their p99 is 1.21 times that of 8 free instances on one instance, and 1.08 times on two.
 describe("a tenant at 1,000 times the others, through 4 gateways", { timeout: 240_000 }, () => {
   it.each([
     ["on 8 instances", 8, []],
-    ["on 16 instances, while 2 hosts are lost", 16, [250_000, 400_000]],
+    ["on 16 instances, while 2 hosts are lost", 16, [0.4, 0.7]],
   ] as const)("leaves the others' first token (p99) within 1.2 times of alone: %s", (_, count, losses) => {
     const alone = runs(tenants(count, 0, losses));
     const together = runs(tenants(count, 1_000 * perSecond, losses));
@@ -41,7 +47,8 @@ describe("a tenant at 1,000 times the others, through 4 gateways", { timeout: 24
     // They are served what they send, and the tenant gets what is left.
     const [few, many] = [alone, together].map((outcomes) => ttftOfOthers(outcomes, "flood").count);
     expect((many as number) / (few as number)).toBeGreaterThan(0.95);
-    for (const { tally } of together) expect(tally.accounts.get("flood")?.ttftMs.count).toBeGreaterThan(15_000);
+    for (const { tally } of together)
+      expect(tally.accounts.get("flood")?.ttftMs.count).toBeGreaterThan((15_000 / 480) * (seconds - warmUpSeconds));
   });
 });
 
@@ -50,7 +57,7 @@ describe("six tenants with unequal requests, each with more than its share, thro
 }, () => {
   it.each([
     ["", []],
-    [" while a host is lost", [150_000]],
+    [" while a host is lost", [0.5]],
   ] as const)("are served equal numbers of tokens%s (Jain's index at least 0.99)", (_, losses) => {
     const start = (world: World) => {
       for (let i = 0; i < 6; i++)
@@ -59,15 +66,15 @@ describe("six tenants with unequal requests, each with more than its share, thro
           { account: `account-${i}`, promptTokens: 200 * (i + 1), outputTokens: 300 / (i + 1) },
           i === 0 ? 1_500 : 200,
         );
-      for (const atMs of losses) later(world, atMs, () => world.fleet.lose());
+      for (const part of losses) later(world, part * world.endMs, () => world.fleet.lose());
     };
     const scenario: Scenario = {
       name: "backlogs",
       kind: "tenants",
       instances: Array(5).fill(profiles["8b"]),
       gateways: 3,
-      seconds: 300,
-      warmUpSeconds: 60,
+      seconds: seconds / 2,
+      warmUpSeconds: warmUpSeconds / 2,
       start,
     };
     for (const seed of seeds) {

@@ -2,9 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { scalingScenarios } from "../../../simulator/scaling-scenarios.ts";
 import { type Scenario, simulate } from "../../../simulator/simulate.ts";
+import { longer } from "../../fakes/nightly.ts";
 
 const [opening, growing, prompts] = scalingScenarios as [Scenario, Scenario, Scenario];
-const seeds = [1, 2, 3];
+const seeds = longer([1], [1, 2, 3]);
 
 const without = (scenario: Scenario): Scenario => {
   const { min, max } = scenario.scale as NonNullable<Scenario["scale"]>;

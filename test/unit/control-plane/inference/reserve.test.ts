@@ -33,7 +33,7 @@ describe("reserved instances", () => {
     const { send } = setup(8);
     send("light");
     expect(send("heavy", 16).avoided).toBe(0);
-    expect(send("heavy").avoided).toBe(1);
+    expect(send("heavy").avoided).toBe(2);
     expect(send("light").avoided).toBe(0);
   });
 
@@ -42,7 +42,7 @@ describe("reserved instances", () => {
     send("heavy", 100);
     expect(send("heavy").avoided).toBe(0);
     send("light");
-    expect(send("heavy").avoided).toBe(1);
+    expect(send("heavy").avoided).toBe(2);
     clock.ms = 60_000;
     expect(send("heavy").avoided).toBe(0);
   });
@@ -51,7 +51,7 @@ describe("reserved instances", () => {
     const { send, reserve } = setup(8);
     const { load } = send("heavy", 20);
     send("light");
-    expect(send("heavy").avoided).toBe(1);
+    expect(send("heavy").avoided).toBe(2);
     reserve.ended(load as NonNullable<typeof load>, 14);
     expect(send("heavy").avoided).toBe(0);
   });
@@ -71,10 +71,12 @@ describe("reserved instances", () => {
     expect(reads).toBe(8);
   });
 
-  it("are the same at every gateway, one of eight instances, and none of three", () => {
+  it("are the same at every gateway: none of three instances, an eighth of many, and two from eight on", () => {
     for (const [count, kept] of [
       [3, 0],
       [4, 1],
+      [7, 1],
+      [8, 2],
       [9, 2],
       [64, 8],
     ] as const) {
