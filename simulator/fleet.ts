@@ -15,6 +15,7 @@ import {
 } from "../control-plane/inference/prompt-blocks.ts";
 import { type Choice, Router } from "../control-plane/inference/route.ts";
 import type { DeploymentId, HostId, InstanceId } from "../proto/ids.ts";
+import { tierRank } from "../proto/service-tier.ts";
 import { leastLoaded, type Pick, prefixHash } from "./baselines.ts";
 import { Engine, type EngineRequest } from "./engine.ts";
 import type { EngineProfile } from "./profile.ts";
@@ -50,6 +51,8 @@ export interface Asked {
   readonly segments: readonly Segment[];
   readonly outputTokens: number;
   readonly cacheKey?: string | undefined;
+  /** A value of `tierRank`; default: that of the default tier. */
+  readonly tier?: number | undefined;
   /** `isServed`: false if it was refused or its host was lost. */
   readonly ended: (isServed: boolean, nowMs: number) => void;
 }
@@ -277,6 +280,9 @@ class Running implements Waiter, EngineRequest {
   get account(): string {
     return this.#asked.account;
   }
+  get tier(): number {
+    return this.#asked.tier ?? tierRank.default;
+  }
   get segments(): readonly Segment[] {
     return this.#asked.segments;
   }
@@ -391,6 +397,7 @@ class Scaler implements Actor {
       queueP95Ms: fleet.timesOf("queueTimes"),
       ttftP95Ms: fleet.timesOf("firstTokenTimes"),
     });
+    fleet.tally.samples.push({ atMs: nowMs, load: fleet.load, instances: fleet.size });
     if (samples.length > 4 * (scaleWindows.downMs / sampleMs)) samples.splice(0, samples.length / 2);
     const { min: minInstances, max, scaling = {}, startsAtMs = 0 } = this.#rules;
     const { maxBatchSize, coldStartMs } = this.#profile;

@@ -1,19 +1,21 @@
 // Runs the scenarios, or a trace on a fleet, in virtual time. `stoker simulate --help` lists the options.
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Policy, policies } from "./fleet.ts";
 import { type EngineProfile, profiles, profileWords } from "./profile.ts";
-import { judge, reportOf, tableOf } from "./report.ts";
+import { type Calibration, judge, tableOf } from "./report.ts";
 import { scenarios } from "./scenarios.ts";
 import { examplePrices, type Outcome, type Prices, type Scenario, simulate } from "./simulate.ts";
 import { TraceError } from "./trace.ts";
 import { traceScenario } from "./trace-scenario.ts";
+import { writeReport } from "./write-report.ts";
 
 class UsageError extends Error {}
 
 const options = {
   scenario: { type: "string" },
   report: { type: "string" },
+  calibration: { type: "string" },
   seed: { type: "string", default: "1" },
   trace: { type: "string" },
   instances: { type: "string", default: "8" },
@@ -65,6 +67,9 @@ async function run(args: string[]): Promise<void> {
     print(outcomesOf(scenario, chosen));
     return;
   }
+  if (values.report !== undefined && values.scenario !== undefined)
+    throw new UsageError("--report needs all scenarios: leave out --scenario.");
+  const calibration = calibrationOf(values.calibration);
   const wanted = scenarios.filter(({ name }) => values.scenario === undefined || name.includes(values.scenario));
   if (wanted.length === 0) throw new UsageError(`No scenario contains "${values.scenario}".`);
   const verdicts = [];
@@ -74,7 +79,9 @@ async function run(args: string[]): Promise<void> {
     print(outcomes);
     if (values.report !== undefined) verdicts.push(judge(scenario, outcomes));
   }
-  if (values.report !== undefined) writeFileSync(values.report, reportOf(verdicts));
+  if (values.report !== undefined) {
+    writeReport(values.report, verdicts, seed, calibration);
+  }
 }
 
 function profileOf(name: string): EngineProfile {
@@ -96,6 +103,19 @@ function profileOf(name: string): EngineProfile {
       throw new UsageError(`${name}: ${key} must be a number of at least 0.`);
   }
   return { ...profiles["8b"], name, ...fields };
+}
+
+function calibrationOf(file: string | undefined): readonly Calibration[] {
+  if (file === undefined) return [];
+  let found: unknown;
+  try {
+    found = JSON.parse(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw new UsageError(`${file} is no JSON file: ${(error as Error).message}`);
+  }
+  if (!Array.isArray(found) || !found.every((one) => one?.load && one.real && one.simulated))
+    throw new UsageError(`${file} has no measurements: write it with \`npm run bench -- calibrate --json ${file}\`.`);
+  return found;
 }
 
 function policiesOf(names: readonly string[]): readonly Policy[] {

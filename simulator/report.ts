@@ -2,13 +2,14 @@
 import type { Policy } from "./fleet.ts";
 import type { Outcome, Scenario } from "./simulate.ts";
 
-const policyNames: Readonly<Record<Policy, string>> = {
+export const policyNames: Readonly<Record<Policy, string>> = {
   stoker: "Stoker",
   "least-loaded": "least loaded",
   "prefix-hash": "prefix hash",
 };
 
-const ms = (value: number): string => (value >= 10_000 ? `${(value / 1000).toFixed(1)} s` : `${value.toFixed(0)} ms`);
+export const ms = (value: number): string =>
+  value >= 10_000 ? `${(value / 1000).toFixed(1)} s` : `${value.toFixed(0)} ms`;
 const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;
 
 const columns: readonly (readonly [title: string, (outcome: Outcome) => string])[] = [
@@ -26,7 +27,7 @@ const columns: readonly (readonly [title: string, (outcome: Outcome) => string])
 ];
 
 /** A Markdown table with columns of equal width; the first row is its head. */
-function markdown(rows: readonly (readonly string[])[]): string {
+export function markdown(rows: readonly (readonly string[])[]): string {
   const [head = [], ...rest] = rows;
   const widths = head.map((_, at) => Math.max(3, ...rows.map((row) => row[at]?.length ?? 0)));
   const line = (cells: readonly string[]) => `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(" | ")} |`;
@@ -67,7 +68,8 @@ export function judge(scenario: Scenario, outcomes: readonly Outcome[]): Verdict
   return { scenario, outcomes, turns, ttftP90, misses };
 }
 
-export function reportOf(verdicts: readonly Verdict[]): string {
+/** `sections`: more parts, between the summary and the tables of the scenarios. */
+export function reportOf(verdicts: readonly Verdict[], sections: readonly string[]): string {
   const summary = verdicts.map(({ scenario, outcomes, turns, ttftP90, misses }) => {
     const own = outcomes.find(({ policy }) => policy === "stoker") as Outcome;
     return [
@@ -81,12 +83,14 @@ export function reportOf(verdicts: readonly Verdict[]): string {
   const met = verdicts.filter(({ misses }) => misses.length === 0).length;
   return `# Simulation
 
-Written by \`npm run bench -- simulate --report docs/SIMULATION.md\`; do not edit. The operations page \`simulate\` explains the figures.
+Written by \`npm run bench -- simulate --report docs/SIMULATION.md --calibration FILE\`; do not edit. The operations page \`simulate\` explains the figures.
 
 Goals: in each scenario at least as many requests per second as by load alone, and no later first token (p90); in scenarios of agents at
 least 90 % of prompt tokens cached and the first token ten times as early. ${met} of ${verdicts.length} scenarios meet them.
 
 ${markdown([["Scenario", "Requests/s against least loaded", "First token (p90), times as early", "Cached", "Goals"], ...summary])}
+
+${sections.join("\n\n")}
 
 ${verdicts.map(({ scenario, outcomes }) => `## ${scenario.name[0]?.toUpperCase()}${scenario.name.slice(1)}\n\n${tableOf(outcomes)}`).join("\n\n")}
 `;

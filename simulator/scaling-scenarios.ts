@@ -28,6 +28,12 @@ const officeHours: Scaling = {
   schedules: [{ days: weekdays.slice(0, 5), from: "08:00", to: "18:00", timeZone: "Europe/Berlin", minInstances: 5 }],
 };
 
+/** The scenario without schedules, targets and preparation for growth. */
+export const withoutRules = (scenario: Scenario): Scenario => {
+  const { min, max } = scenario.scale as NonNullable<Scenario["scale"]>;
+  return { ...scenario, scale: { min, max, startMs: 0 } };
+};
+
 export const scalingScenarios: readonly Scenario[] = [
   {
     name: "an office opens at 08:00, with a schedule",

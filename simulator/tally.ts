@@ -16,6 +16,14 @@ class AccountTally {
   tokens = 0;
 }
 
+/** Of an autoscaled fleet at one time. */
+export interface FleetSample {
+  readonly atMs: number;
+  /** Requests in gates and engines. */
+  readonly load: number;
+  readonly instances: number;
+}
+
 export class Tally {
   /** Requests that end before are not counted. */
   readonly #fromMs: number;
@@ -23,6 +31,7 @@ export class Tally {
   /** Mean time between the tokens of each request. */
   readonly tokenMs = new Histogram();
   readonly accounts = new Map<string, AccountTally>();
+  readonly samples: FleetSample[] = [];
   turns = 0;
   refused = 0;
   broken = 0;

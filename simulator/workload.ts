@@ -27,6 +27,8 @@ export interface ConversationShape {
   readonly thinkMs: number;
   /** Sends a key for each conversation, as `prompt_cache_key`. */
   readonly hasKey?: boolean;
+  /** A value of `tierRank`. */
+  readonly tier?: number;
 }
 
 const retryMs = 1_000;
@@ -58,7 +60,7 @@ class Conversation implements Actor {
   }
 
   act(): void {
-    const { account, systemTokens, hasKey } = this.#shape;
+    const { account, systemTokens, hasKey, tier } = this.#shape;
     const segments: Segment[] = [{ id: this.#segment, tokens: this.#history + this.#added }];
     if (systemTokens > 0) segments.unshift({ id: -1 - this.#system, tokens: systemTokens });
     this.#world.fleet.ask({
@@ -66,6 +68,7 @@ class Conversation implements Actor {
       segments,
       outputTokens: this.#output,
       cacheKey: hasKey ? `conversation-${this.#segment}` : undefined,
+      tier,
       ended: (isServed, nowMs) => this.#ended(isServed, nowMs),
     });
   }
@@ -190,6 +193,8 @@ export interface SingleShape {
   readonly account: string;
   readonly promptTokens: number;
   readonly outputTokens: number;
+  /** A value of `tierRank`. */
+  readonly tier?: number;
 }
 
 /** Unrelated requests, as many at a time: a batch. */
@@ -209,6 +214,7 @@ export function singles(world: World, shape: SingleShape, rate: (nowMs: number) 
       account: shape.account,
       segments: [{ id: newSegment(), tokens: random.size(shape.promptTokens) }],
       outputTokens: random.size(shape.outputTokens),
+      tier: shape.tier,
       ended: () => {},
     }),
   );

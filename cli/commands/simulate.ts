@@ -8,7 +8,8 @@ export function addSimulate(program: Command): void {
     .command("simulate")
     .description("run router, gate and autoscaler in virtual time: on built-in scenarios, or on a trace")
     .option("--scenario <text>", "only built-in scenarios whose name contains the text")
-    .option("--report <file>", "write the comparison of the scenarios as Markdown")
+    .option("--report <file>", "write the comparison of all scenarios as Markdown, with plots in a folder beside it")
+    .option("--calibration <file>", "add measurements of `npm run bench -- calibrate --json` to the report")
     .option(
       "--trace <file>",
       "replay JSON lines: timestamp, input_length, output_length; account, conversation, hash_ids",

@@ -1,35 +1,14 @@
 // Fairness of router and gate over a fleet with several gateways, in virtual time.
 import { describe, expect, it } from "vitest";
-import { jain, tokensByAccount, ttftOfOthers } from "../../../simulator/fairness.ts";
+import { jain, tenants, tokensByAccount, ttftOfOthers } from "../../../simulator/fairness.ts";
 import { profiles } from "../../../simulator/profile.ts";
 import { type Scenario, simulate } from "../../../simulator/simulate.ts";
-import { backlog, later, singles, type World } from "../../../simulator/workload.ts";
+import { backlog, later, type World } from "../../../simulator/workload.ts";
 import { longer } from "../../fakes/nightly.ts";
 
 const seeds = longer([1], [1, 2, 3, 4]);
 const seconds = longer(300, 600);
 const warmUpSeconds = seconds / 5;
-const accounts = Array.from({ length: 10 }, (_, i) => `account-${i}`);
-const shape = { promptTokens: 800, outputTokens: 150 };
-const perSecond = 0.1;
-
-/** `losses`: parts of the run after which a host is lost. */
-function tenants(instances: number, floodPerSecond: number, losses: readonly number[]): Scenario {
-  const start = (world: World) => {
-    for (const account of accounts) singles(world, { ...shape, account }, () => perSecond);
-    if (floodPerSecond > 0) singles(world, { ...shape, account: "flood" }, () => floodPerSecond);
-    for (const part of losses) later(world, part * world.endMs, () => world.fleet.lose());
-  };
-  return {
-    name: "tenants",
-    kind: "tenants",
-    instances: Array(instances).fill(profiles["8b"]),
-    gateways: 4,
-    seconds,
-    warmUpSeconds,
-    start,
-  };
-}
 
 const runs = (scenario: Scenario) => seeds.map((seed) => simulate(scenario, "stoker", seed));
 
@@ -40,8 +19,8 @@ describe("a tenant at 1,000 times the others, through 4 gateways", { timeout: 24
     ["on 8 instances", 8, []],
     ["on 16 instances, while 2 hosts are lost", 16, [0.4, 0.7]],
   ] as const)("leaves the others' first token (p99) within 1.2 times of alone: %s", (_, count, losses) => {
-    const alone = runs(tenants(count, 0, losses));
-    const together = runs(tenants(count, 1_000 * perSecond, losses));
+    const alone = runs(tenants({ instances: count, times: 0, losses, seconds }));
+    const together = runs(tenants({ instances: count, times: 1_000, losses, seconds }));
     const [before, after] = [alone, together].map((outcomes) => ttftOfOthers(outcomes, "flood").quantile(0.99));
     expect((after as number) / (before as number)).toBeLessThanOrEqual(1.2);
     // They are served what they send, and the tenant gets what is left.
