@@ -381,6 +381,7 @@ async function createPublicEdge(all: Parts) {
   const { signals, feed, nodes, money, billing, fleet, quotas, catalogue, directory, readiness, deployments, agents } =
     all;
   const { memory, files, batches, webhooks, responses } = all;
+  const operator = createOperatorFeatures(db, billing.funds);
   return createHttp({
     authenticator,
     addresses,
@@ -450,6 +451,7 @@ async function createPublicEdge(all: Parts) {
     enrolment: nodes.enrolment,
     hosts: fleet.hostOperations,
     oversight: createOversight({
+      noteView: operator.operator.noteView,
       store: createOversightStore(db),
       deployments: deployments.deployments,
       containers: deployments.containers,
@@ -463,7 +465,7 @@ async function createPublicEdge(all: Parts) {
     batches: batches.batches,
     prices: money.prices,
     discounts: money.discounts,
-    ...createOperatorFeatures(db, billing.funds),
+    ...operator,
     readiness: readiness.read,
     registry,
     log,

@@ -15,6 +15,9 @@ export const sizedGpuTypes = [
   "RTXPRO6000-96GB",
 ] as const;
 
+/** True for the contract's types, without `other`. */
+export const isSizedGpuType = (type: GpuType): boolean => (sizedGpuTypes as readonly string[]).includes(type);
+
 /** Name in the catalogue, or `other` for a device that no entry recognises. */
 export type GpuType = string;
 

@@ -27,6 +27,8 @@ export interface Caller {
   readonly rates: KeyRates | null;
   /** The end user in `X-OpenWebUI-User-*` headers counts. */
   readonly trustsUserHeaders: boolean;
+  /** The operator who reads the account's records (`X-Stoker-Act-As`). */
+  readonly operator?: AccountId;
   /** Its requests may have the service tier `priority`. Absent: no. */
   readonly mayPrioritize?: boolean;
 }

@@ -166,8 +166,11 @@ export function createOperator(deps: {
         rates: null,
         trustsUserHeaders: false,
         mayPrioritize,
+        operator: act.by as AccountId,
       };
     },
+    /** Audits that an operator reads the account's records: once in 15 minutes. */
+    noteView,
     /** Newest first. Throws badCursor. */
     async accounts(query: string, cursor: string | undefined, limit: number): Promise<AccountPage> {
       if (cursor !== undefined && !/^u:[\w]{1,32}$/.test(cursor)) throw badCursor();

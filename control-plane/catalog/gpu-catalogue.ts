@@ -1,9 +1,9 @@
 // An operator's GPU types, besides those of proto/gpu-types.json.
+import { readFile } from "node:fs/promises";
 import { Type } from "typebox";
 import { Value } from "typebox/value";
 import { addGpuTypes, type GpuTypeEntry } from "../../proto/gpu.ts";
 import { type GpuVendor, gpuVendors } from "../../proto/gpu-vendors.ts";
-import { readSource } from "./read-source.ts";
 
 const GpuTypesFile = Type.Object({
   types: Type.Array(
@@ -21,13 +21,13 @@ const GpuTypesFile = Type.Object({
 });
 
 /**
- * Reads the operator's types and adds them. `source`: a file, or a URL with http or https; undefined: none. Returns a
- * function that removes them. Throws with what is wrong: without its types, deployments and prices that name them would be refused.
+ * Reads the operator's file of types and adds them. Undefined: none. Returns a function that removes them. Throws with what is wrong:
+ * without its types, deployments and prices that name them would be refused.
  */
-export async function openGpuCatalogue(source: string | undefined): Promise<() => void> {
-  if (source === undefined) return () => {};
+export async function openGpuCatalogue(file: string | undefined): Promise<() => void> {
+  if (file === undefined) return () => {};
   try {
-    return addGpuTypes(readGpuTypes(await readSource(source)));
+    return addGpuTypes(readGpuTypes(await readFile(file, "utf8")));
   } catch (error) {
     throw new Error(`STOKER_GPU_TYPES: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
   }

@@ -21,7 +21,7 @@ export interface ContainersDeps extends Omit<CreateContainerDeps, "store"> {
 
 type Account = Pick<Owner, "account">;
 
-/** All throw the errors of errors.ts. `act` and `ip`: who asks, for the audit log. */
+/** All throw the errors of errors.ts. `act`, `ip`: the actor and its address, for the audit log. */
 export function createContainers(deps: ContainersDeps) {
   const { store, deployments } = deps;
   async function existing(account: AccountId, id: DeploymentId): Promise<Container> {

@@ -1,6 +1,6 @@
 // POST /deploy/llm: check, store the intent, reply. Loops find out the rest about weights and hosts.
 import { createHash } from "node:crypto";
-import { type GpuType, vendorOfType } from "../../proto/gpu.ts";
+import { type GpuType, isSizedGpuType, vendorOfType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { defaultSlotContext, type ModelEngine, readsGguf } from "../../proto/model-engines.ts";
 import { defaultRevisions, isHubRepo, readWeightsAddress } from "../../proto/weights-address.ts";
@@ -289,7 +289,7 @@ interface EngineChoice {
 }
 
 /** Containers on Apple hardware have no GPU, and our runtime uses it as a process. */
-const isForVllm = (gpu: GpuType): boolean => gpu !== "other" && vendorOfType(gpu) !== "apple";
+const canRunVllm = (gpu: GpuType): boolean => gpu !== "other" && vendorOfType(gpu) !== "apple";
 
 /** For a language model: an engine, or why none fits: what happened, why, what would work. */
 export function chooseEngine(
@@ -301,7 +301,9 @@ export function chooseEngine(
   // The host may reach what is unreachable from here, and reports what it finds.
   if (look?.kind !== "found") return { engine: "stoker", format: undefined };
   const { formats } = look;
-  if (isForVllm(gpu) && formats.has("safetensors")) return { engine: "vllm", format: "safetensors" };
+  const vllm = canRunVllm(gpu) && formats.has("safetensors");
+  // On the contract's types vLLM is the first choice; on others GGUF, because few hosts have vLLM for them.
+  if (vllm && (isSizedGpuType(gpu) || !formats.has("gguf"))) return { engine: "vllm", format: "safetensors" };
   if (formats.has("gguf")) return { engine: "stoker", format: undefined };
   // A model that reads pictures is also a language model in ONNX.
   if (formats.has("onnx") && look.task === "image-text-to-text") return { engine: "stoker", format: "onnx" };

@@ -14,13 +14,14 @@ const maxDeployments = 10_000;
 export class FailedPlacements {
   readonly #byDeployment = new Map<DeploymentId, Map<HostId, Failed>>();
 
-  /** Excludes the hosts for 5 s, twice as long after each further failure, at most five minutes. */
+  /** Excludes the hosts for 5 s, twice as long after each further failure within five minutes, at most five minutes. */
   note(id: DeploymentId, hosts: readonly HostId[], nowMs: number): void {
     const failed = this.#byDeployment.get(id) ?? new Map<HostId, Failed>();
     if (this.#byDeployment.size >= maxDeployments && !this.#byDeployment.has(id)) this.#byDeployment.clear();
     this.#byDeployment.set(id, failed);
     for (const host of hosts) {
-      const count = (failed.get(host)?.count ?? 0) + 1;
+      const before = failed.get(host);
+      const count = before && before.untilMs + longestMs > nowMs ? before.count + 1 : 1;
       failed.set(host, { count, untilMs: nowMs + Math.min(longestMs, firstMs * 2 ** (count - 1)) });
     }
   }

@@ -43,7 +43,7 @@ export interface EndedUnknown {
 export interface HostOperations {
   list(): Promise<readonly NodeView[]>;
   get(node: string): Promise<NodeView>;
-  /** Of an unknown host, `node` itself: it may have been removed. */
+  /** Returns an unknown id unchanged: the host may have been removed. */
   idOf(node: string): Promise<HostId>;
   /** Throws nodeDraining. */
   cordon(node: string, act: Act): Promise<HostId>;

@@ -37,6 +37,8 @@ export interface ColdStartLimits {
   /** Requests stop waiting if no instance is starting for this long. */
   readonly stuckMs: number;
   readonly askEveryMs: number;
+  /** Minimum interval of requests for an instance that changes of the deployment cause. */
+  readonly changeEveryMs: number;
   readonly pollEveryMs: number;
   /** Minimum limit of waiters of one deployment at this replica; larger for large batches. */
   readonly minWaiterLimit: number;
@@ -50,6 +52,7 @@ export const coldStartLimits: ColdStartLimits = {
   keepAliveMs: 15_000,
   stuckMs: 5_000,
   askEveryMs: 1_000,
+  changeEveryMs: 250,
   pollEveryMs: 100,
   minWaiterLimit: 256,
   maxBytes: 256 * 1024 * 1024,
@@ -128,13 +131,13 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   });
 
   async function run(model: ServedModel, group: Group): Promise<void> {
-    let askMs = clock();
+    let askedMs = Number.NEGATIVE_INFINITY;
     while (group.waiters.size > 0) {
       // An instance that sleeps since the last request must be woken by another one.
-      if (group.hasChanged || clock() >= askMs) {
+      if (clock() - askedMs >= (group.hasChanged ? limits.changeEveryMs : limits.askEveryMs)) {
         group.hasChanged = false;
         await ask(model, group);
-        askMs = clock() + limits.askEveryMs;
+        askedMs = clock();
       }
       // Also before the first check: otherwise an instance that has a route and refuses would be tried without a pause.
       await group.untilNext.wait(limits.pollEveryMs, never);

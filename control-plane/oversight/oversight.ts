@@ -11,13 +11,15 @@ import type { EventFilter, FleetEvent, Overseen, OverseenFilter, OversightStore 
 export interface OversightDeps {
   readonly store: OversightStore;
   readonly deployments: Pick<Deployments, "stop" | "start" | "restart" | "remove" | "logs">;
+  /** Audits that the operator reads an account's records. */
+  readonly noteView: (account: AccountId, act: Act) => Promise<void>;
   readonly containers: Pick<Containers, "remove">;
   readonly agentInstances: Pick<AgentInstances, "stop" | "start" | "restart" | "remove">;
 }
 
 export type Oversight = ReturnType<typeof createOversight>;
 
-/** All methods throw the errors of deployments/errors.ts. `act`: the operator, for the audit log. */
+/** Methods throw the errors of the deployment's kind. `act`: the operator, for the audit log. */
 export function createOversight(deps: OversightDeps) {
   const { store, deployments, containers, agentInstances } = deps;
 
@@ -47,8 +49,11 @@ export function createOversight(deps: OversightDeps) {
       return eventPage(store, { account, deployment: id }, cursor, limit);
     },
 
-    async logs(id: DeploymentId, ...query: LogArguments) {
-      return deployments.logs((await found(id)).owner, id, ...query);
+    /** Audited like every view of the account's records. */
+    async logs(id: DeploymentId, act: Act, ...query: LogArguments) {
+      const { owner } = await found(id);
+      await deps.noteView(owner.account, act);
+      return deployments.logs(owner, id, ...query);
     },
 
     async stop(id: DeploymentId, act: Act): Promise<void> {

@@ -40,7 +40,7 @@ export interface OverseenFilter {
   readonly gpu?: string;
 }
 
-/** What happened to a deployment, one of its instances, a host or one of its GPUs. */
+/** A change of a deployment, one of its instances, a host or one of its GPUs. */
 export interface FleetEvent {
   readonly id: bigint;
   readonly atMs: number;

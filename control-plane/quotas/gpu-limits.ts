@@ -1,5 +1,5 @@
 // GPU limits of an account by type. Pure: the records come from the store.
-import { type GpuType, inDisplayOrder, sizedGpuTypes } from "../../proto/gpu.ts";
+import { type GpuType, inDisplayOrder, isSizedGpuType, sizedGpuTypes } from "../../proto/gpu.ts";
 import { GpuLimitReached } from "./errors.ts";
 
 /** By GPU type; a missing type has no entry of its own. */
@@ -20,8 +20,10 @@ export interface GpuRecord {
 /** Limit of the operator's own account without an entry; more than any installation has. */
 export const maxGpus = 1_000_000;
 
+/** A type outside the contract counts as `other` where it has no entry. */
 export function gpuLimit(record: Pick<GpuRecord, "isAdmin" | "max">, gpu: GpuType, defaults: GpuDefaults): number {
-  return record.max[gpu] ?? (record.isAdmin ? maxGpus : defaults.perType);
+  const own = record.max[gpu] ?? (isSizedGpuType(gpu) ? undefined : record.max["other"]);
+  return own ?? (record.isAdmin ? maxGpus : defaults.perType);
 }
 
 /** Returns the contract's types, those with an entry and `existing` ones, in display order. */

@@ -30,7 +30,7 @@ export const periods = {
   "stored-responses": { defaultMs: 30 * dayMs, minMs: hourMs },
   /** Ended batches whose files are gone, and results that could not be written. */
   batches: days(60, 1),
-  /** What happened to deployments and hosts. */
+  /** Events of deployments and hosts. */
   events: days(30, 1),
   /** Control planes that no longer run. */
   replicas: days(35, 2),

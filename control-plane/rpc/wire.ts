@@ -3,6 +3,7 @@ import { readFormatSkills } from "../../proto/api-formats.ts";
 import type { AdapterReport__Output } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
 import type { ContainerRules__Output as WireContainerRules } from "../../proto/gen/stoker/fleet/v1/ContainerRules.ts";
 import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { Gpu__Output } from "../../proto/gen/stoker/fleet/v1/Gpu.ts";
 import type { GpuLoad__Output } from "../../proto/gen/stoker/fleet/v1/GpuLoad.ts";
 import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
 import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
@@ -74,6 +75,11 @@ export function readHello(wire: Hello__Output, host: HostId): { readonly hello: 
   };
 }
 
+function typedGpu({ uuid, name, memoryBytes, type, migProfile }: Gpu__Output) {
+  const gpu = { uuid: uuid.slice(0, 128), name: name.slice(0, maxName), memoryBytes: bytesOf(memoryBytes) };
+  return { ...gpu, type: reportedGpuType({ ...gpu, type, migProfile }) };
+}
+
 export function readInventory(wire: Inventory__Output): Inventory {
   return {
     os: wire.os.slice(0, maxName),
@@ -83,11 +89,8 @@ export function readInventory(wire: Inventory__Output): Inventory {
     diskTotalBytes: bytesOf(wire.diskTotalBytes),
     diskFreeBytes: bytesOf(wire.diskFreeBytes),
     gpus: wire.gpus.slice(0, maxGpus).map((gpu) => ({
-      uuid: gpu.uuid.slice(0, 128),
+      ...typedGpu(gpu),
       index: gpu.index,
-      type: reportedGpuType({ ...gpu, memoryBytes: bytesOf(gpu.memoryBytes) }),
-      name: gpu.name.slice(0, maxName),
-      memoryBytes: bytesOf(gpu.memoryBytes),
       isHealthy: gpu.healthy,
       unhealthyReason: gpu.unhealthyReason.slice(0, 500),
       faultId: gpu.faultId.slice(0, 128),

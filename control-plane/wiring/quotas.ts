@@ -16,11 +16,27 @@ export interface QuotaDeps {
   /** Connection to the other replicas; undefined: there are none. */
   readonly link: RateLink | undefined;
   readonly defaults: QuotaDefaults;
+  /** Reads every host. */
   readonly gpuTypes?: () => Promise<readonly GpuType[]>;
   readonly log: Logger;
 }
 
 const shareEveryMs = 250;
+const gpuTypesForMs = 10_000;
+
+/** Reads at most once in ten seconds, however many callers ask. */
+function remembered(read: () => Promise<readonly GpuType[]>): () => Promise<readonly GpuType[]> {
+  let last: { readonly atMs: number; readonly types: Promise<readonly GpuType[]> } | undefined;
+  return () => {
+    if (last && performance.now() - last.atMs < gpuTypesForMs) return last.types;
+    const types = read();
+    types.catch(() => {
+      last = undefined;
+    });
+    last = { atMs: performance.now(), types };
+    return types;
+  };
+}
 
 export function createQuotas({ db, feed, link, defaults, gpuTypes, log }: QuotaDeps) {
   const store = createQuotaStore(db);
@@ -39,7 +55,7 @@ export function createQuotas({ db, feed, link, defaults, gpuTypes, log }: QuotaD
 
   return {
     rates,
-    desk: createLimitRequests(store, defaults, gpuTypes),
+    desk: createLimitRequests(store, defaults, gpuTypes && remembered(gpuTypes)),
     refresh,
     run: async (signal: AbortSignal) =>
       void (await Promise.all([loop.run(signal), shared && repeat(shareEveryMs, signal, () => shared.tick())])),

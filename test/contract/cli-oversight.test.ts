@@ -32,7 +32,7 @@ it("stops, restarts and deletes one, with a reason only", async () => {
   expect((await stoker(adminKey, "admin", "deployment", "logs", id)).out).toMatch(/^2023-04-24T.*Z loading\n$/);
 });
 
-it("tells what happened to a deployment, a host and the fleet", async () => {
+it("lists events of a deployment, a host and the fleet", async () => {
   expect((await stoker(apiKey, "deploy", "events", id)).out).toMatch(/^\S+T\S+ +instance.ready$/m);
   for (const args of [
     ["node", "events", "node-1"],

@@ -38,6 +38,7 @@ export function fakeOperator(ada: Caller): Operator {
   return {
     accounts: () => Promise.resolve({ accounts: [detail], nextCursor: null }),
     account: known,
+    noteView: async () => {},
     actAs: async (account) => {
       await known(account);
       return { ...ada, role: "read" };

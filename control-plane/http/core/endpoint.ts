@@ -23,7 +23,7 @@ import type { InferenceEntry, InferenceHandler } from "../inference/inference-en
 import { aliasesOf } from "./aliases.ts";
 import type { RouteMeter } from "./edge-metrics.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
-import { type NeededRight, roleRefusal } from "./role-refusal.ts";
+import { actAsHeader, type NeededRight, roleRefusal } from "./role-refusal.ts";
 
 /** The parameters that a path names: `:name`, or `*` at its end. */
 type PathParams<Path extends string> = { readonly [Name in ParamNames<Path>]: string };
@@ -58,7 +58,7 @@ interface GroupOptions {
   readonly needsRecentSignIn?: boolean;
   /** Role that the key needs instead of the one of its method: `read` for GET, `admin` otherwise. */
   readonly role?: "read" | "inference" | "admin";
-  /** A GET that an operator may send for another account (`X-Stoker-Act-As`). It shows no secret and no content of requests. */
+  /** A GET that an operator may send for another account (`X-Stoker-Act-As`). Shows no secrets, and no files, prompts or responses. */
   readonly isOpenToOperators?: boolean;
   /** Open to sessions whose account must set up a second factor first. */
   readonly isForEnrolling?: boolean;
@@ -212,9 +212,6 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
     addRaw: register,
   };
 }
-
-/** Names the account whose records an operator reads. */
-const actAsHeader = "x-stoker-act-as";
 
 /** Finds the caller of a request and checks its access. */
 function entering(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps) {

@@ -200,6 +200,7 @@ export class RequestState implements Trace {
       method: this.meter.method,
       route: this.meter.route,
       account: this.caller?.account || undefined,
+      operator: this.caller?.operator,
       status,
       ms: Math.round(seconds * 1e6) / 1e3,
       error,

@@ -2,6 +2,9 @@
 import type { Caller, CallerRole } from "../../accounts/caller.ts";
 import { notAdmin, roleNotAllowed } from "../../accounts/errors.ts";
 
+/** Header that names the account whose records an operator reads. */
+export const actAsHeader = "x-stoker-act-as";
+
 export type NeededRight = "listModels" | "infer" | "realtime" | "read" | "change" | "operate";
 
 const rolesWith: Readonly<Record<NeededRight, readonly CallerRole[]>> = {

@@ -73,7 +73,6 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     handler: async ({ caller, reply }) => renderSecret(await webhooks.rotate(caller.account, reply.request.ip)),
   });
   own.get("/v1/webhooks/deliveries", {
-    isOpenToOperators: true,
     summary: "List webhook deliveries of the last 7 days, newest first",
     query: WebhookDeliveryQuery,
     answer: WebhookDeliveryList,

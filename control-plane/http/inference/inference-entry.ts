@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TSchema } from "typebox";
 import { randomId } from "../../../proto/ids.ts";
 import type { Caller } from "../../accounts/caller.ts";
+import { notForOperators } from "../../accounts/errors.ts";
 import { authenticate, type Entrance } from "../accounts/authenticate.ts";
 import { drainBody } from "../body/drain-body.ts";
 import { type ReadBody, readJson, refuseCompressed } from "../body/json-body.ts";
@@ -12,7 +13,7 @@ import { receiveBody } from "../body/receive-body.ts";
 import type { ClientOf } from "../connections/client-address.ts";
 import type { RouteMeter } from "../core/edge-metrics.ts";
 import { RequestState, type StateDeps } from "../core/request-state.ts";
-import { roleRefusal } from "../core/role-refusal.ts";
+import { actAsHeader, roleRefusal } from "../core/role-refusal.ts";
 import type { Dialect } from "../errors/error-body.ts";
 import { bodyMissing } from "../errors/errors.ts";
 import { refusalOf } from "../errors/render-error.ts";
@@ -79,7 +80,7 @@ export class InferenceEntry {
     };
     const begin = (caller: Caller): void => {
       state.caller = caller;
-      const forbidden = roleRefusal("infer", caller);
+      const forbidden = headers[actAsHeader] === undefined ? roleRefusal("infer", caller) : notForOperators();
       if (forbidden) {
         refuse(forbidden);
         return;

@@ -13,7 +13,6 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   const open = endpoints.with({ tag: "billing", access: "public" });
 
   own.get("/payment/invoices", {
-    isOpenToOperators: true,
     summary: "List invoices of closed months, newest first",
     query: InvoiceQuery,
     answer: InvoiceList,

@@ -120,7 +120,8 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     }),
     answer: Checklist,
     refusals: [404],
-    handler: ({ caller, query }) => readChecklist(deps.checklists, caller, query.compute_owed === true),
+    handler: ({ caller, query }) =>
+      readChecklist(deps.checklists, caller, query.compute_owed === true && caller.role === "admin"),
   });
 
   own.get("/payment/usage", {

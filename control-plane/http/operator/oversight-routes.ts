@@ -1,6 +1,6 @@
 // All accounts' deployments, containers and agent instances, and events: for operators on call.
 import type { Static } from "typebox";
-import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type { DeploymentKind } from "../../deployments/deployment.ts";
 import type { FleetEvent, Overseen, OverseenFilter } from "../../oversight/store.ts";
 import { actOf } from "../core/act-of.ts";
@@ -63,8 +63,10 @@ export function addOversightRoutes(endpoints: Endpoints, features: OperatorFeatu
     query: logRange,
     answer: LogEntries,
     refusals: [400, 404],
-    handler: ({ params, query, reply }) =>
-      readLogs(query, reply, (range, signal) => oversight.logs(params.deploy_id as DeploymentId, range, signal)),
+    handler: ({ caller, params, query, reply }) =>
+      readLogs(query, reply, (range, signal) =>
+        oversight.logs(params.deploy_id as DeploymentId, actOf(caller, reply), range, signal),
+      ),
   });
 
   addInterventionRoutes(endpoints, features);
@@ -164,7 +166,7 @@ function addEventRoutes(endpoints: Endpoints, { oversight, hosts }: OperatorFeat
 }
 
 async function listed(
-  { oversight }: OperatorFeatures,
+  { oversight, hosts }: OperatorFeatures,
   { account, status, name, node, gpu, cursor, limit }: Static<typeof RentalsQuery>,
   kind: DeploymentKind | undefined,
 ) {
@@ -174,7 +176,7 @@ async function listed(
     ...(statuses && { statuses }),
     ...(account === undefined ? {} : { account: account as AccountId }),
     ...(name === undefined ? {} : { name }),
-    ...(node === undefined ? {} : { host: node as HostId }),
+    ...(node === undefined ? {} : { host: await hosts.idOf(node) }),
     ...(gpu === undefined ? {} : { gpu }),
   };
   const { page, nextCursor } = await oversight.list(filter, cursor, limit ?? pageSize);

@@ -41,7 +41,7 @@ const filters = {
     Type.String({ maxLength: 200, description: "Comma list of statuses; default: all but deleted" }),
   ),
   name: Type.Optional(Type.String({ maxLength: 200, description: "Part of the name" })),
-  node: Type.Optional(Type.String({ maxLength: 64, description: "Id of a host of one of its instances" })),
+  node: Type.Optional(Type.String({ maxLength: 64, description: "Id or name of a host of one of its instances" })),
   gpu: Type.Optional(Type.String({ maxLength: 64, description: "GPU type" })),
 };
 

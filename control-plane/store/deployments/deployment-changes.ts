@@ -32,7 +32,7 @@ export async function changeDeployment(
   }
 }
 
-/** What a person does to a deployment to give it this status. */
+/** Action of a person that leads to the status, for the audit log. */
 const auditedVerbs: Readonly<Partial<Record<DeploymentStatus, string>>> = {
   stopping: "stop",
   initializing: "start",
@@ -90,7 +90,9 @@ export async function changeIn(
   if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
   if (change.standardArgs || change.sleepAfterSeconds !== undefined) await announceSettings(trx, id);
   const verb = change.isNewGeneration ? "restart" : auditedVerbs[change.status ?? "deploying"];
-  if (change.act && verb) {
+  // The owner's own stops and starts are events; data ends with a deleted rental.
+  const isOwn = change.act?.by === account && !(change.status === "deleted" && moved.kind !== "model");
+  if (change.act && verb && !isOwn) {
     const noun = moved.kind === "model" ? "deployment" : moved.kind;
     const before = { name: moved.modelName };
     await auditAct(trx, change.act, { action: `${noun}.${verb}`, subject: id, account, before });

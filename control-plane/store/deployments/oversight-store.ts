@@ -42,7 +42,10 @@ export function createOversightStore(db: Db): OversightStore {
       if (account !== undefined) rows = rows.where("accountId", "=", account);
       if (deployment !== undefined) rows = rows.where("deployId", "=", deployment);
       if (host !== undefined) rows = rows.where("hostId", "=", host);
-      if (kind !== undefined) rows = rows.where(sql<boolean>`(kind = ${kind} or split_part(kind, '.', 1) = ${kind})`);
+      if (kind !== undefined)
+        rows = kind.includes(".")
+          ? rows.where("kind", "=", kind)
+          : rows.where("kind", ">", `${kind}.`).where("kind", "<", `${kind}/`);
       return rows.execute();
     },
   });

@@ -125,7 +125,7 @@ export interface FleetTables {
     failMessage: Generated<string>;
     createdAt: DefaultTime;
   };
-  /** What happened to deployments and hosts. Written by triggers of their tables only. */
+  /** Changes of deployments and hosts. Written by triggers of their tables only. */
   event: {
     eventId: Generated<bigint>;
     at: DefaultTime;

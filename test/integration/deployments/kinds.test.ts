@@ -117,7 +117,6 @@ describe("a deployment's kind", () => {
     expect(rows).toEqual([
       { ...common, action: "container.create", ip: "203.0.113.9" },
       { ...common, action: "container.delete", ip: "203.0.113.10" },
-      { ...common, subject: model?.id, action: "deployment.delete", ip: "203.0.113.10" },
     ]);
   });
 });

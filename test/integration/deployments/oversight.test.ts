@@ -20,6 +20,7 @@ const operator = { by: "u:operator", ip: "203.0.113.9", note: "the engine hangs"
 let postgres: TestPostgres;
 let database: OpenDatabase;
 let oversight: Oversight;
+const viewed: AccountId[] = [];
 
 beforeAll(async () => {
   postgres = await startPostgres();
@@ -59,13 +60,14 @@ beforeEach(async () => {
   const store = createDeploymentStore(db);
   const notHere = () => Promise.reject(new Error("not part of this test"));
   oversight = createOversight({
+    noteView: async (account) => void viewed.push(account),
     store: createOversightStore(db),
     deployments: {
       stop: ({ account }, id, act) => stopDeployment(store, account, id, act),
       restart: ({ account }, id, act) => restartDeployment(store, account, id, act),
       remove: ({ account }, id, act) => deleteDeployment(store, account, id, "model", act),
       start: notHere,
-      logs: notHere,
+      logs: async () => [{ at: "1", line: "loading" }],
     },
     containers: { remove: ({ account }, id, act) => deleteDeployment(store, account, id, "container", act) },
     agentInstances: { stop: notHere, start: notHere, restart: notHere, remove: notHere },
@@ -177,8 +179,18 @@ describe("an operator's intervention", () => {
   });
 });
 
+describe("logs of another account", () => {
+  it("are read with an entry of the audit log", async () => {
+    viewed.length = 0;
+    const id = await made(bob, "bob/chat");
+    const lines = await oversight.logs(id, operator, { limit: 1 }, new AbortController().signal);
+    expect(lines).toEqual([{ at: "1", line: "loading" }]);
+    expect(viewed).toEqual([bob]);
+  });
+});
+
 describe("events", () => {
-  it("tell the life of a deployment, with the reason of a failure", async () => {
+  it("record the life of a deployment, with the reason of a failure", async () => {
     const id = await made(ada, "ada/chat");
     const instance = await placed(id, ada, "host-1");
     await said(instance, "downloading");
@@ -202,7 +214,7 @@ describe("events", () => {
     await expect(oversight.eventsOf(bob, id, undefined, 100)).rejects.toThrow(DeploymentNotFound);
   });
 
-  it("tell what happened to a host and on it", async () => {
+  it("record changes of a host, its operations and its GPUs", async () => {
     const host = "host-1" as HostId;
     const operations = createHostOperationStore(database.db);
     await operations.begin({ host, deadlineMs: 60_000 }, operator);
@@ -223,6 +235,11 @@ describe("events", () => {
       "host.unusable",
       "gpu.cordoned",
     ]);
+    for (let round = 0; round < 70; round++)
+      await sql`update host set condition = ${`try ${round}`} where host_id = ${host}`.execute(database.db);
+    expect(await kindsOf({ host, kind: "host.unusable" })).toHaveLength(20);
+    await sql`update host set identity_alert = 'cloned_identity' where host_id = ${host}`.execute(database.db);
+    expect(await kindsOf({ host, kind: "host.cloned" })).toHaveLength(1);
     expect(await kindsOf({ host, kind: "gpu" })).toEqual(["gpu.cordoned"]);
     expect(await kindsOf({ kind: "host.joined" })).toEqual(["host.joined", "host.joined"]);
   });
@@ -244,14 +261,14 @@ describe("events", () => {
     await expect(oversight.events({}, "5; drop table event", 3)).rejects.toMatchObject({ code: "bad_cursor" });
   });
 
-  it("of a host that reports another phase without end are bounded", async () => {
+  it("are bounded for a host that reports changes of phase without end", async () => {
     const instance = await placed(await made(ada, "ada/chat"), ada, "host-1");
     for (let round = 0; round < 200; round++) {
       await said(instance, "loading");
       await said(instance, "ready");
     }
-    expect(
-      (await oversight.events({ host: "host-1" as HostId, kind: "instance" }, undefined, 1000)).events,
-    ).toHaveLength(300);
+    expect((await oversight.events({ host: "host-1" as HostId, kind: "instance" }, undefined, 1000)).events)
+      // And its placement.
+      .toHaveLength(301);
   });
 });

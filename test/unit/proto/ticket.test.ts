@@ -32,9 +32,11 @@ const ticket = (change: Partial<Ticket> = {}): Ticket => ({
 describe("a ticket", () => {
   it.each([1, 32, 64, 65, 200])("is signed by plain HMAC-SHA256 with a key of %i bytes", (length) => {
     const key = randomBytes(length);
-    for (const model of ["a", "漢".repeat(5000)]) {
+    for (const model of ["a", "漢".repeat(5000), "a\u007f"]) {
       const header = signTicket(ticket({ model }), key);
       const json = header.slice(44);
+      // A header may hold neither DEL nor what is not ASCII.
+      expect(header).toMatch(/^[\x20-\x7e]+$/);
       expect(header.slice(0, 43)).toBe(createHmac("sha256", key).update(json).digest("base64url"));
       expect(verifyTicket(header, [key], nowMs)).toEqual(ticket({ model }));
     }

@@ -13,6 +13,13 @@ describe("the engine of a repository", () => {
     ["GGUF on a GPU", "H100-80GB", holding("a.gguf"), { engine: "stoker", format: undefined }],
     ["both on a GPU", "L4-24GB", holding("a.gguf", "b.safetensors"), { engine: "vllm", format: "safetensors" }],
     ["both without one", "other", holding("a.gguf", "b.safetensors"), { engine: "stoker", format: undefined }],
+    [
+      "both on a GPU of another type",
+      "MI300X-192GB",
+      holding("a.gguf", "b.safetensors"),
+      { engine: "stoker", format: undefined },
+    ],
+    ["safetensors on such a GPU", "MI300X-192GB", holding("b.safetensors"), { engine: "vllm", format: "safetensors" }],
     ["pictures read by ONNX", "other", reading("onnx/a.onnx", "b.safetensors"), { engine: "stoker", format: "onnx" }],
     ["the same on a GPU", "H100-80GB", reading("a.onnx", "b.safetensors"), { engine: "vllm", format: "safetensors" }],
     ["a hub that is away", "H100-80GB", { kind: "unreachable" }, { engine: "stoker", format: undefined }],

@@ -88,11 +88,17 @@ describe("a caller without an instance", () => {
     expect(await wait).toBe("ready");
   });
 
-  it("asks again when its deployment changes, and not when another one does", async () => {
+  it("asks again when its deployment changes, four times a second at most, and not when another one does", async () => {
     const w = world({ pollEveryMs: 600_000, askEveryMs: 600_000 });
     const sink = new Sink();
     const wait = w.wait(true, sink);
     await vi.waitFor(() => expect(w.asked()).toBe(1));
+    for (let n = 0; n < 20; n++) {
+      w.changed("d1");
+      await new Promise(setImmediate);
+    }
+    expect(w.asked()).toBe(1);
+    w.pass(250);
     w.changed("d2");
     w.changed("d1");
     await vi.waitFor(() => expect(w.asked()).toBe(2));
