@@ -32,9 +32,9 @@ export function plot({ title, xTitle, yTitle, lines, xLabels, isLogarithmic = fa
   const xTicks = xLabels ? xLabels.map((_, at) => at) : steps(xMin, xMax);
   const scale = isLogarithmic ? Math.log : (value: number) => value;
   const [low, high] = [scale(yTicks[0] as number), scale(yTicks.at(-1) as number)];
-  const right = Math.max(xMax, xTicks.at(-1) as number);
+  const [first, last] = [Math.min(xMin, xTicks[0] as number), Math.max(xMax, xTicks.at(-1) as number)];
   const left = (x: number) =>
-    short(margin.left + ((x - xMin) / (right - xMin || 1)) * (width - margin.left - margin.right));
+    short(margin.left + ((x - first) / (last - first || 1)) * (width - margin.left - margin.right));
   const top = (y: number) =>
     short(height - margin.bottom - ((scale(y) - low) / (high - low || 1)) * (height - margin.top - margin.bottom));
   const text = (x: number | string, y: number | string, value: string, more = "") =>
@@ -64,6 +64,7 @@ export function plot({ title, xTitle, yTitle, lines, xLabels, isLogarithmic = fa
     );
   }
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">
+<title>${escaped(title)}</title>
 <rect width="${width}" height="${height}" fill="white"/>
 ${parts.join("\n")}
 </svg>
