@@ -154,8 +154,13 @@ async function stopped(customer?: ReturnType<typeof createCustomer>): Promise<Va
 /** A host works on its volume. */
 async function busy(): Promise<Values> {
   const values = await instance();
+  // The control plane ends an operation whose command does not exist.
   await write(
-    "update agent_instance set operation = 'backup', operation_command = 'running', operation_backup = $2 where deploy_id = $1",
+    `with command as (
+      insert into host_command (command_id, host_id, kind, arguments, deadline_at)
+        values ($1::text || '-backup', 'host', 'volume.backup', '{}', now() + interval '1 hour') returning command_id)
+    update agent_instance set operation = 'backup', operation_command = command_id, operation_backup = $2, operation_at = now()
+    from command where deploy_id = $1`,
     [values["agent"], values["backup"]],
   );
   return values;

@@ -58,9 +58,9 @@ it("a GPU with uncorrected memory errors is at fault, and no other", async () =>
   ]);
 });
 
-it("of a mixed host only what is of the contract's sizes has their names", async () => {
+it("of a mixed host each GPU has the name of the catalogue for its size", async () => {
   const gpus = await gpusOf("mixed");
-  expect(gpus.map(({ type }) => type)).toEqual(["L4-24GB", "other", "other", "RTXPRO6000-96GB"]);
+  expect(gpus.map(({ type }) => type)).toEqual(["L4-24GB", "A100-40GB", "RTX4090-24GB", "RTXPRO6000-96GB"]);
   expect(gpus.every(({ healthy }) => healthy)).toBe(true);
 });
 
