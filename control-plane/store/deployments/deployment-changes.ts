@@ -91,7 +91,8 @@ export async function changeIn(
   if (change.standardArgs || change.sleepAfterSeconds !== undefined) await announceSettings(trx, id);
   const verb = change.isNewGeneration ? "restart" : auditedVerbs[change.status ?? "deploying"];
   // The owner's own stops and starts are events; data ends with a deleted rental.
-  const isOwn = change.act?.by === account && !(change.status === "deleted" && moved.kind !== "model");
+  const isRentalEnd = change.status === "deleted" && moved.kind !== "model";
+  const isOwn = change.act?.by === account && change.act.note === "" && !isRentalEnd;
   if (change.act && verb && !isOwn) {
     const noun = moved.kind === "model" ? "deployment" : moved.kind;
     const before = { name: moved.modelName };

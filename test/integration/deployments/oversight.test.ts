@@ -169,6 +169,13 @@ describe("an operator's intervention", () => {
     ]);
   });
 
+  it("is audited on the operator's own deployment too", async () => {
+    const id = await made(ada, "ada/own");
+    await oversight.stop(id, { ...operator, by: ada });
+    const audited = await sql<object>`select actor, action, note from audit where subject = ${id}`.execute(database.db);
+    expect(audited.rows).toEqual([{ actor: ada, action: "deployment.stop", note: operator.note }]);
+  });
+
   it("ends a container only by deletion, because its data ends with it", async () => {
     const id = await made(ada, "workstation", "container");
     await expect(oversight.stop(id, operator)).rejects.toMatchObject({ code: "wrong_state" });
