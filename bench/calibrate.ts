@@ -11,6 +11,7 @@ import { type Calibration, calibrationTable } from "../simulator/report.ts";
 import { type Outcome, simulate } from "../simulator/simulate.ts";
 import { traceScenario } from "../simulator/trace-scenario.ts";
 import { type Completed, connectEngine, type EngineClient, textOf } from "./engine-client.ts";
+import { quantile } from "./load.ts";
 import { say, startServer } from "./runtime-server.ts";
 
 const file =
@@ -20,7 +21,7 @@ const maxBatchSize = 8;
 /** As runtime/llama/rounds.ts: duration of a step, by the clock of the machine. */
 const wallStepMs = 250;
 
-/** What a profile does not say of itself: limits and behaviours. */
+/** Limits and behaviour of our runtime, which no measurement shows. */
 const runtimeShape: EngineProfile = {
   ...profiles["8b"],
   name: "our runtime, SmolLM2-135M on one thread",
@@ -245,11 +246,6 @@ async function runLoad(client: EngineClient, clock: () => number, load: Load, ra
   await Promise.all(callers);
   return { completed, lines };
 }
-
-const quantile = (values: readonly number[], share: number): number => {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
-};
 
 const figuresOf = (completed: readonly Completed[], ms: number): Calibration["real"] => {
   const sum = (of: (one: Completed) => number) => completed.reduce((total, one) => total + of(one), 0);

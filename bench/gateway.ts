@@ -26,7 +26,7 @@ const messages = [
   { role: "user", content: "Tell me about the town on the hill, and its harbour." },
 ];
 
-/** What clients send. `isBare`: to the bare proxies instead of Stoker. */
+/** Requests of one kind of client. `isBare`: sent to the bare proxies instead of Stoker. */
 interface Surface {
   readonly isBare?: boolean;
   readonly path: string;

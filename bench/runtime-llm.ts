@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { getLlama, type LlamaContextSequence, LlamaLogLevel, type Token } from "node-llama-cpp";
 import { Pool } from "undici";
 import { cpuTextPool } from "../agent/engines/plan-stoker.ts";
-import { llamaServer, startLlamaServer } from "../test/fakes/llama-server.ts";
+import { startLlamaServer, whyNoLlamaServer } from "../test/fakes/llama-server.ts";
 import { installedVllm, safetensorsOf, startVllm } from "../test/fakes/vllm-program.ts";
 import { median } from "./load.ts";
 import { residentMiB } from "./process-usage.ts";
@@ -139,17 +139,11 @@ async function complete(pool: Pool, prompt: string, max: number): Promise<{ toke
 }
 
 async function openLlamaServer(slots: number) {
-  if (llamaServer === undefined) {
-    say("NOT TESTED: llama.cpp's own server: it is not installed (./scripts/test e2e installs it)");
+  if (whyNoLlamaServer !== undefined) {
+    say(`NOT TESTED: llama.cpp's own server: ${whyNoLlamaServer}`);
     return undefined;
   }
-  try {
-    return await startLlamaServer(file, "m", { slots, slotContext: contextSize, threads });
-  } catch (error) {
-    // Its build needs a newer processor than the other engines do.
-    say(`NOT TESTED: llama.cpp's own server: ${(error as Error).message}`);
-    return undefined;
-  }
+  return startLlamaServer(file, "m", { slots, slotContext: contextSize, threads });
 }
 
 async function openVllm(slots: number) {

@@ -1,6 +1,7 @@
 // Ten deployments of SmolLM2 that sleep, on a host with the capacity for two awake: the time that a request for a sleeping one waits, by
 // phase, from the logs of the agent. Phases lie behind each other, so their sum is the time to the first token.
 import { setTimeout as pause } from "node:timers/promises";
+import { Random } from "../simulator/random.ts";
 import { query } from "../test/e2e/spine/database.ts";
 import { demoModel, hasRealModel } from "../test/e2e/spine/model.ts";
 import { type Stack, startStack } from "../test/fakes/processes.ts";
@@ -11,7 +12,7 @@ const awake = 2;
 const callers = 2;
 const requestsPerRound = 10;
 const maxP95Ms = 1_000;
-/** Of the median number of evictions of a model, for each of them. */
+/** Maximum evictions of one model, in multiples of the median. */
 const maxEvictions = 3;
 
 interface Wake {
@@ -20,7 +21,7 @@ interface Wake {
   readonly decision: number;
   /** Until others have given up the memory. */
   readonly memory: number;
-  /** Of the weights, in the model server. */
+  /** Until the model server has loaded the weights. */
   readonly load: number;
   /** Report to the control plane, route, transport and first token. */
   readonly answer: number;
@@ -99,14 +100,6 @@ async function ask(stack: Stack, model: number): Promise<Answer> {
   }
 }
 
-/** Numbers in [0, 1), the same in each run. */
-function* random(): Generator<number, never> {
-  for (let state = 1; ; ) {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    yield state / 2 ** 32;
-  }
-}
-
 /** The phases of a request that woke its instance; undefined if that was awake. */
 function wakeOf(
   { model, sentMs, firstMs }: Answer,
@@ -140,10 +133,10 @@ export async function benchSleep({ rounds }: { rounds: number }): Promise<void> 
     const instanceOf = (model: number) => rows.find((row) => row.deploy_id === ids[model])?.instance_id;
     const settledMs = Date.now();
     const answers: Answer[] = [];
-    const numbers = random();
+    const { next } = new Random(1);
     let left = rounds * requestsPerRound;
     const call = async () => {
-      while (left-- > 0) answers.push(await ask(stack, Math.floor(numbers.next().value * deployments)));
+      while (left-- > 0) answers.push(await ask(stack, Math.floor(next() * deployments)));
     };
     await Promise.all(Array.from({ length: callers }, call));
     const log = logOf(stack).filter(({ time }) => time >= settledMs);

@@ -76,7 +76,7 @@ export function readConfig(env: Env) {
   const settings = settingsOf(env);
   const { problems, text, number, whole, path, oneOf, url } = settings;
   const secretsDir = path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets"));
-  const source = (key: string) => (/^https?:/.test(text(key) ?? "") ? text(key) : path(key));
+  const catalogue = text("STOKER_MODEL_CATALOGUE");
   const config = {
     databaseUrl: readDatabaseUrl(settings),
     ...readListeners(settings),
@@ -92,9 +92,9 @@ export function readConfig(env: Env) {
     /** Types of agent instances; undefined: none. */
     agentCatalogFile: path("STOKER_AGENT_CATALOG"),
     /** File or URL with more models for the catalogue; undefined: none. */
-    modelCatalogue: source("STOKER_MODEL_CATALOGUE"),
-    /** File or URL with more GPU types; undefined: none. */
-    gpuTypes: source("STOKER_GPU_TYPES"),
+    modelCatalogue: /^https?:/.test(catalogue ?? "") ? catalogue : path("STOKER_MODEL_CATALOGUE"),
+    /** File with more GPU types; undefined: none. */
+    gpuTypes: path("STOKER_GPU_TYPES"),
     /** Folder of demo models, at the same path on every host; undefined: use the hub. */
     demoModelsDir: path("STOKER_DEMO_MODELS"),
     /** File that receives the ports after listening, for a supervisor. */

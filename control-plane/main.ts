@@ -35,6 +35,7 @@ import { type ControlPlaneConfig, readConfig } from "./config.ts";
 import { createFleetMetrics } from "./deployments/fleet-metrics.ts";
 import { createHubShape } from "./deployments/hub-shape.ts";
 import { createDemoModels } from "./deployments/known-models.ts";
+import { gpuTypesOn } from "./fleet/host.ts";
 import { hostClockLimits } from "./fleet/host-clocks.ts";
 import { readJoinSecret } from "./fleet/join-secret.ts";
 import { createNodeWeights } from "./fleet/node-weights.ts";
@@ -234,7 +235,7 @@ async function createCore(base: Base) {
     feed,
     link: config.redisUrl === undefined ? undefined : topicOf(signals, "rates"),
     defaults: config.quotas,
-    gpuTypes: async () => (await fleet.snapshot()).flatMap(({ inventory }) => inventory.gpus.map(({ type }) => type)),
+    gpuTypes: async () => [...gpuTypesOn(await fleet.snapshot())],
     log,
   });
   return { ...base, tokens, nodes, money, billing, fleet, fleetMetrics, quotas };

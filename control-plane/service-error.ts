@@ -97,12 +97,6 @@ export const tooLarge = ofKind("too_large");
 export const unauthenticated = ofKind("unauthenticated");
 export const unavailable = ofKind("unavailable");
 
-export const badCursor = () =>
-  invalid("bad_cursor", "Invalid cursor. Send `next_cursor` of the previous page unchanged.", {
-    param: "cursor",
-    in: "query",
-  });
-
 /** `no_answer`: connected, but it does not reply. */
 export type OutageReason = "unreachable" | "no_answer" | "disk_full" | "overloaded" | "read_only" | "failing";
 const outages: Readonly<Record<OutageReason, string>> = {

@@ -64,7 +64,7 @@ const scenario = (kind: Scenario["kind"], name: string, start: (world: World) =>
 const agents = (name: string, change: Partial<ConversationShape>, count: number, rest: Rest = {}): Scenario =>
   scenario("agents", name, (world) => conversations(world, { ...agent, ...change }, count), rest);
 
-/** What no router can better: one agent alone, its prompt cached except for what a turn adds. */
+/** Lower bound for every router: one agent alone, whose prompt is cached except for the text that a turn adds. */
 export const floor = agents("one agent alone", {}, 1, { instances: fleetOf(1, profiles["8b"]), seconds: 40_000 });
 
 const day = (nowMs: number): number => 0.5 - 0.5 * Math.cos((2 * Math.PI * nowMs) / 3_600_000);

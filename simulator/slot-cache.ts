@@ -3,7 +3,7 @@
 import type { PromptCache, Segment } from "./segment-cache.ts";
 
 interface Slot {
-  /** Of its latest request, with the output in the last segment. */
+  /** Segments of its latest request, with the output in the last one. */
   held: readonly Segment[];
   heldTokens: number;
   isIdle: boolean;

@@ -3,8 +3,9 @@ import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
 import { between } from "../option-values.ts";
-import { isoTime } from "../terminal.ts";
 import { uidOf } from "./admin-account.ts";
+import { statusText } from "./deploy.ts";
+import { type Entry, printLine } from "./log.ts";
 
 type Seen = Responses["GET /v1/admin/deployments/{deploy_id}"];
 type Listed = Responses["GET /v1/admin/deployments"];
@@ -35,7 +36,7 @@ export function addAdminDeployment(program: Command): void {
         ID: "deploy_id",
         ACCOUNT: (one) => one.account.display_name,
         NAME: "model_name",
-        STATUS: (one) => `${one.status} ${one.instances.running}/${one.instances.running + one.instances.pending}`,
+        STATUS: statusText,
         NODES: (one) => [...new Set(one.hosts.map(({ node_name }) => node_name))].join(" ") || "-",
       });
     });
@@ -50,10 +51,8 @@ export function addAdminDeployment(program: Command): void {
     .description("print its log")
     .option("--limit <n>", "maximum number of lines", between(1, 1000), 100)
     .run(async (terminal, id: string, { limit }: { limit: number }) => {
-      type Lines = { entries: [at: string, line: string][] };
-      const { entries } = await terminal.api.call<Lines>("GET", `${of(id)}/logs?limit=${limit}`);
-      for (const [at, line] of entries)
-        terminal.write(terminal.json ? `${JSON.stringify({ at, line })}\n` : `${isoTime(Number(at))} ${line}\n`);
+      const { entries } = await terminal.api.call<{ entries: Entry[] }>("GET", `${of(id)}/logs?limit=${limit}`);
+      for (const entry of entries) printLine(terminal, entry);
     });
 
   const verbs = [

@@ -1,4 +1,4 @@
-// What happened to a deployment, a host or the fleet.
+// Events of deployments, hosts and the whole fleet.
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command, deployGroup, nodeGroup } from "../command.ts";
 import { between, hostName } from "../option-values.ts";
@@ -17,7 +17,7 @@ export function addEvents(program: Command): void {
 
   deployGroup(program)
     .command("events <id>")
-    .description("what happened to a deployment in the last 30 days, newest first")
+    .description("list events of a deployment of the last 30 days, newest first")
     .option(...limit)
     .run((terminal, id: string, { limit }: Flags) =>
       show<OwnEvent>(terminal, `/deploy/${encodeURIComponent(id)}/events?limit=${limit}`, {}),
@@ -25,7 +25,7 @@ export function addEvents(program: Command): void {
 
   nodeGroup(program)
     .command("events")
-    .description("what happened to a host, its GPUs and its instances in the last 30 days, newest first")
+    .description("list events of a host, its GPUs and its instances of the last 30 days, newest first")
     .argument("<node>", "id or name", hostName)
     .option(...limit)
     .run((terminal, id: string, { limit }: Flags) =>
@@ -36,7 +36,7 @@ export function addEvents(program: Command): void {
 
   adminGroup(program)
     .command("events")
-    .description("what happened to all deployments and hosts in the last 30 days, newest first")
+    .description("list events of all deployments and hosts of the last 30 days, newest first")
     .option("--account <account>", "only of this account (uid, e-mail address or display name)")
     .option("--deployment <id>", "only of this deployment")
     .option("--node <node>", "only of this host")

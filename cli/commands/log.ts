@@ -25,10 +25,7 @@ export function addLog(program: Command): void {
     .option("--instance <id>", "only this instance")
     .option("-f, --follow", "print new lines as they appear")
     .run(async (terminal, id: string, flags: LogFlags) => {
-      const print = ([at, line]: Entry): void => {
-        if (terminal.json) terminal.write(`${JSON.stringify({ at, line })}\n`);
-        else terminal.write(`${isoTime(Number(at))} ${line}\n`);
-      };
+      const print = (entry: Entry): void => printLine(terminal, entry);
       const cursor = new LogCursor(flags.from);
       let found = await read(terminal.api, id, flags, cursor.from);
       for (;;) {
@@ -39,6 +36,10 @@ export function addLog(program: Command): void {
         found = await readWithRetry(terminal, id, { ...flags, limit: maxLines }, cursor.from);
       }
     });
+}
+
+export function printLine(terminal: Terminal, [at, line]: Entry): void {
+  terminal.write(terminal.json ? `${JSON.stringify({ at, line })}\n` : `${isoTime(Number(at))} ${line}\n`);
 }
 
 /** Retries while the server is unavailable and reports that once. */

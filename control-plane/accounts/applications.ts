@@ -2,7 +2,7 @@
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { Act } from "../act.ts";
-import { badCursor } from "../service-error.ts";
+import { checkCursor, pageOf } from "../page.ts";
 import { applicationDecided, applicationNotFound, applicationOpen } from "./errors.ts";
 
 export type ApplicationStatus = "pending" | "approved" | "rejected";
@@ -74,10 +74,9 @@ export function createApplications(store: ApplicationStore) {
       cursor: string | undefined,
       limit: number,
     ): Promise<ApplicationPage> {
-      if (cursor !== undefined && !/^[0-9A-Za-z]{16}$/.test(cursor)) throw badCursor();
-      const all = await store.list(status, cursor, limit + 1);
-      const applications = all.slice(0, limit);
-      return { applications, nextCursor: all.length > limit ? (applications.at(-1)?.id ?? null) : null };
+      checkCursor(cursor, /^[0-9A-Za-z]{16}$/);
+      const { page, nextCursor } = pageOf(await store.list(status, cursor, limit + 1), limit, ({ id }) => id);
+      return { applications: page, nextCursor };
     },
     /** Throws applicationNotFound, applicationDecided. */
     async decide(id: string, decision: Decision): Promise<ApplicationRecord> {

@@ -1,5 +1,5 @@
 import type { AccountId } from "../../proto/ids.ts";
-import { badCursor } from "../service-error.ts";
+import { checkCursor, pageOf } from "../page.ts";
 
 /** Actor, action, subject, time and address, with the state before and after. Append-only. */
 export interface AuditRecord {
@@ -43,10 +43,10 @@ export function createAuditLog(store: AuditStore) {
   return {
     /** Throws badCursor. */
     async read(filter: AuditFilter, cursor: string | undefined, limit: number): Promise<AuditPage> {
-      if (cursor !== undefined && !/^\d{1,18}$/.test(cursor)) throw badCursor();
+      checkCursor(cursor, /^\d{1,18}$/);
       const found = await store.read(filter, cursor === undefined ? undefined : BigInt(cursor), limit + 1);
-      const records = found.slice(0, limit);
-      return { records, nextCursor: found.length > limit ? String(records.at(-1)?.id) : null };
+      const { page, nextCursor } = pageOf(found, limit, ({ id }) => String(id));
+      return { records: page, nextCursor };
     },
   };
 }

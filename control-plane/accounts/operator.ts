@@ -3,7 +3,7 @@ import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act } from "../act.ts";
-import { badCursor } from "../service-error.ts";
+import { checkCursor, pageOf } from "../page.ts";
 import { type Caller, noLimits } from "./caller.ts";
 import { accountDeleted, accountNotFound, lastAdmin, notSuspended } from "./errors.ts";
 
@@ -173,10 +173,10 @@ export function createOperator(deps: {
     noteView,
     /** Newest first. Throws badCursor. */
     async accounts(query: string, cursor: string | undefined, limit: number): Promise<AccountPage> {
-      if (cursor !== undefined && !/^u:[\w]{1,32}$/.test(cursor)) throw badCursor();
+      checkCursor(cursor, /^u:[\w]{1,32}$/);
       const found = await store.list(query, cursor as AccountId | undefined, limit + 1);
-      const accounts = found.slice(0, limit);
-      return { accounts, nextCursor: found.length > limit ? (accounts.at(-1)?.account ?? null) : null };
+      const { page, nextCursor } = pageOf(found, limit, ({ account }) => account);
+      return { accounts: page, nextCursor };
     },
     /** Throws lastAdmin. */
     async changeAccount(id: AccountId, change: AccountChange, act: Act): Promise<AccountDetail> {

@@ -5,7 +5,6 @@ import type { Logger } from "pino";
 import { type Static, Type } from "typebox";
 import { Value } from "typebox/value";
 import { repeat } from "../../proto/repeat.ts";
-import { readSource } from "./read-source.ts";
 
 const name = Type.String({ minLength: 3, maxLength: 200, pattern: "^[\\w./:-]+$" });
 
@@ -52,6 +51,8 @@ export interface ModelCatalogue {
 /** Bytes per parameter, with scales and the parts that stay in 16 bits. */
 const bytesPerParameter: Readonly<Record<string, number>> = { bf16: 2, fp8: 1.05, int4: 0.62, mxfp4: 0.6 };
 const refreshMs = 3_600_000;
+const fetchMs = 15_000;
+const maxBytes = 4 * 1024 * 1024;
 
 const builtIn = new URL("model-catalogue.json", import.meta.url);
 
@@ -61,7 +62,8 @@ export async function openModelCatalogue(source: string | undefined, log: Logger
   let models = tabulate(own);
 
   async function refresh(from: string): Promise<void> {
-    models = tabulate([...own, ...readCatalogue(await readSource(from))]);
+    const text = /^https?:\/\//.test(from) ? await download(from) : await readFile(from, "utf8");
+    models = tabulate([...own, ...readCatalogue(text)]);
   }
 
   return {
@@ -80,6 +82,19 @@ export async function openModelCatalogue(source: string | undefined, log: Logger
       );
     },
   };
+}
+
+async function download(url: string): Promise<string> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(fetchMs) });
+  if (!response.ok || !response.body) throw new Error(`the catalogue's server returned ${response.status}`);
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of response.body) {
+    size += part.length;
+    if (size > maxBytes) throw new Error(`the catalogue has more than ${maxBytes} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString();
 }
 
 /** Throws with the place of the first error. */

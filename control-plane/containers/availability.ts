@@ -2,7 +2,7 @@
 
 import { type GpuType, gpuTypesInWords, inDisplayOrder, isGpuType } from "../../proto/gpu.ts";
 import { place } from "../deployments/placement-preview.ts";
-import type { HostView } from "../fleet/host.ts";
+import { gpuTypesOn, type HostView } from "../fleet/host.ts";
 import { containerRefused } from "./errors.ts";
 
 interface GpuConfig {
@@ -58,8 +58,9 @@ export function offers(
 function configsOf(hosts: readonly HostView[]): GpuConfig[] {
   const max = (gpu: GpuType) =>
     Math.max(0, ...hosts.map((host) => host.inventory.gpus.filter((one) => one.type === gpu && isWhole(one)).length));
-  const types = inDisplayOrder(hosts.flatMap((host) => host.inventory.gpus.map(({ type }) => type)));
-  return types.flatMap((gpu) => counts.filter((count) => count <= max(gpu)).map((count) => ({ count, gpu })));
+  return inDisplayOrder(gpuTypesOn(hosts)).flatMap((gpu) =>
+    counts.filter((count) => count <= max(gpu)).map((count) => ({ count, gpu })),
+  );
 }
 
 function fits({ count, gpu }: GpuConfig, host: HostView, maxNewGpus: number | undefined): boolean {

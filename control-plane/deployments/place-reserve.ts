@@ -2,7 +2,7 @@
 // minimum may take any free GPU, and all others must leave as many free as are still due.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId } from "../../proto/ids.ts";
-import type { HostView } from "../fleet/host.ts";
+import { gpuTypesOn, type HostView } from "../fleet/host.ts";
 import type { GpuCounts } from "../quotas/gpu-limits.ts";
 import { freeGpus } from "./place-fit.ts";
 
@@ -39,9 +39,9 @@ export async function maxNewByType(
   account: AccountId,
   reserve: (gpu: GpuType) => Promise<{ readonly minimums: GpuMinimums }>,
 ): Promise<ReadonlyMap<GpuType, number | undefined>> {
-  const types = new Set(hosts.flatMap((host) => host.inventory.gpus.map((gpu) => gpu.type)));
   const maxByType = new Map<GpuType, number | undefined>();
-  for (const gpu of types) maxByType.set(gpu, maxNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
+  for (const gpu of gpuTypesOn(hosts))
+    maxByType.set(gpu, maxNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
   return maxByType;
 }
 

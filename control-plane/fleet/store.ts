@@ -153,7 +153,7 @@ export type GrantOf = (one: Adoptable, inventory: Inventory) => AdoptedClaim;
 export interface Adoptable {
   readonly gpuUuids: readonly string[];
   readonly engine: string;
-  /** Of its deployment; 0: unknown. */
+  /** GPU memory that its deployment claims; 0: unknown. */
   readonly memoryBytes: number;
   /** Its deployment puts instances to sleep. */
   readonly sleeps: boolean;

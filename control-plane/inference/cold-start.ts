@@ -86,7 +86,7 @@ interface Waiter {
 }
 
 interface Group {
-  /** Of one of them. */
+  /** Model that one of the waiters requested; all have the same deployment and adapter. */
   readonly model: ServedModel;
   readonly waiters: Set<Waiter>;
   state: StartState;

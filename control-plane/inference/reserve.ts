@@ -65,7 +65,7 @@ export class Reserve {
   /** Returns marks of the instances that a request of this account must avoid; undefined: none. */
   avoidedBy(load: AccountLoad, ready: readonly Route[]): Uint8Array | undefined {
     const { slots, marks } = reservedIn(ready);
-    // Of many accounts none needs an eighth to be one of those that fill the deployment.
+    // Many accounts can fill a deployment although none uses an eighth of it.
     const share = Math.min(heavyShare, 1 / (2 * Math.max(1, load.of.accounts.size)));
     const limit = Math.max(ready.length, slots * share);
     load.isHeavy = load.inFlight >= (load.isHeavy ? limit / 2 : limit);

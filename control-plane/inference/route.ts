@@ -272,7 +272,7 @@ interface Question {
   readonly avoided: Uint8Array | undefined;
 }
 
-/** What only depends on the members of a list: the routing table returns the same one while it has the same members. */
+/** Facts about a list of routes, kept with it: the routing table returns the same list while it has the same members. */
 const fleetOf = oncePer((ready: readonly Route[]) => {
   const slots = ready.map(({ slot }) => slot);
   let widest = 1;

@@ -5,8 +5,8 @@ import type { AgentInstances } from "../agent-instances/agent-instances.ts";
 import type { Containers } from "../containers/containers.ts";
 import type { Deployments } from "../deployments/deployments.ts";
 import { DeploymentNotFound, wrongDeploymentState } from "../deployments/errors.ts";
-import { badCursor } from "../service-error.ts";
-import type { EventFilter, FleetEvent, Overseen, OverseenFilter, OversightStore } from "./store.ts";
+import { checkCursor, pageOf } from "../page.ts";
+import type { EventFilter, Overseen, OverseenFilter, OversightStore } from "./store.ts";
 
 export interface OversightDeps {
   readonly store: OversightStore;
@@ -34,10 +34,9 @@ export function createOversight(deps: OversightDeps) {
 
     /** Newest first. Throws badCursor. */
     async list(filter: OverseenFilter, cursor: string | undefined, limit: number) {
-      if (cursor !== undefined && !/^[\w-]{1,64}$/.test(cursor)) throw badCursor();
-      const all = await store.list(filter, cursor as DeploymentId | undefined, limit + 1);
-      const page = all.slice(0, limit);
-      return { page, nextCursor: all.length > limit ? (page.at(-1)?.deployment.id ?? null) : null };
+      checkCursor(cursor, /^[\w-]{1,64}$/);
+      const found = await store.list(filter, cursor as DeploymentId | undefined, limit + 1);
+      return pageOf(found, limit, ({ deployment }) => deployment.id);
     },
 
     /** Events of all accounts and hosts, newest first. Throws badCursor. */
@@ -88,8 +87,8 @@ export function createOversight(deps: OversightDeps) {
 type LogArguments = Parameters<Deployments["logs"]> extends [unknown, unknown, ...infer Rest] ? Rest : never;
 
 async function eventPage(store: OversightStore, filter: EventFilter, cursor: string | undefined, limit: number) {
-  if (cursor !== undefined && !/^\d{1,18}$/.test(cursor)) throw badCursor();
-  const all = await store.events(filter, cursor === undefined ? undefined : BigInt(cursor), limit + 1);
-  const events: readonly FleetEvent[] = all.slice(0, limit);
-  return { events, nextCursor: all.length > limit ? String(events.at(-1)?.id) : null };
+  checkCursor(cursor, /^\d{1,18}$/);
+  const found = await store.events(filter, cursor === undefined ? undefined : BigInt(cursor), limit + 1);
+  const { page, nextCursor } = pageOf(found, limit, ({ id }) => String(id));
+  return { events: page, nextCursor };
 }

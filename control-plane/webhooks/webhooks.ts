@@ -1,7 +1,7 @@
 // Webhook operations of the edge: accept a request, show and replay calls, show and rotate the secret.
 import type { AccountId, RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
-import { badCursor } from "../service-error.ts";
+import { checkCursor, pageOf } from "../page.ts";
 import {
   deliveryEmptied,
   deliveryNotFound,
@@ -64,10 +64,10 @@ export function createWebhooks(deps: {
     rotate: secrets.rotate,
     /** Newest first. Throws badCursor. */
     async deliveries(account: AccountId, cursor: string | undefined, limit: number): Promise<DeliveryPage> {
-      if (cursor !== undefined && !idForm.test(cursor)) throw badCursor();
+      checkCursor(cursor, idForm);
       const found = await store.deliveries(account, cursor, limit + 1);
-      const page = found.slice(0, limit);
-      return { deliveries: page, nextCursor: found.length > limit ? (page.at(-1)?.webhookId ?? null) : null };
+      const { page, nextCursor } = pageOf(found, limit, ({ webhookId }) => webhookId);
+      return { deliveries: page, nextCursor };
     },
     /** Throws deliveryNotFound. */
     async delivery(

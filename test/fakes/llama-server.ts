@@ -1,11 +1,7 @@
 // llama.cpp's own server, from a Python package that contains the program (scripts/test-llama.txt).
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
-import { freePort } from "./free-port.ts";
-import { atWorkerEnd } from "./worker-end.ts";
+import { type ModelServer, startModelServer } from "./model-server.ts";
 
 const libraries = join(import.meta.dirname, "../../.cache/test-llama/lib");
 
@@ -20,19 +16,19 @@ const runsHere = installed !== undefined && /^flags.*\bavx512f\b/m.test(readFile
 export const llamaServer: string | undefined =
   process.env["STOKER_TEST_LLAMA_SERVER"] ?? (runsHere ? installed : undefined);
 
-/** Says loudly what stays unproven where the program is missing. */
-export function hasLlamaServer(promise: string): boolean {
-  if (llamaServer !== undefined) return true;
-  const why =
-    installed === undefined ? "no llama-server (./scripts/test e2e installs it)" : "this processor has no AVX-512";
-  process.stderr.write(`\nNOT PROVEN: ${promise}: ${why}\n`);
-  return false;
-}
+/** Why there is no program; undefined: there is. */
+export const whyNoLlamaServer: string | undefined =
+  llamaServer !== undefined
+    ? undefined
+    : installed === undefined
+      ? "it is not installed (./scripts/test e2e installs it)"
+      : "this processor has no AVX-512";
 
-export interface LlamaServer {
-  readonly origin: string;
-  readonly pid: number;
-  stop(): Promise<void>;
+/** Prints what stays unproven where the program cannot run. */
+export function hasLlamaServer(promise: string): boolean {
+  if (whyNoLlamaServer === undefined) return true;
+  process.stderr.write(`\nNOT PROVEN: ${promise}: no llama-server: ${whyNoLlamaServer}\n`);
+  return false;
 }
 
 interface LlamaServerOptions {
@@ -46,38 +42,19 @@ interface LlamaServerOptions {
 
 const startLimitMs = 60_000;
 
-export async function startLlamaServer(
+export const startLlamaServer = (
   model: string,
   name: string,
   { template, slots = 1, slotContext = 4096, threads = 1 }: LlamaServerOptions = {},
-): Promise<LlamaServer> {
-  const port = await freePort();
-  const args = [
-    ...["--model", model, "--alias", name, "--host", "127.0.0.1", "--port", String(port), "--offline", "--no-ui"],
-    ...["--parallel", String(slots), "--ctx-size", String(slots * slotContext), "--no-kv-unified"],
-    ...["--threads", String(threads), "--n-gpu-layers", "0", "--no-warmup", "--jinja"],
-    ...(template === undefined ? [] : ["--chat-template-file", template]),
-  ];
-  const child = spawn(llamaServer as string, args, { stdio: "ignore" });
-  const forget = atWorkerEnd(() => child.kill("SIGKILL"));
-  const exited = once(child, "exit");
-  const origin = `http://127.0.0.1:${port}`;
-  const endMs = performance.now() + startLimitMs;
-  // Not `vi.waitFor`, which a benchmark cannot use.
-  while (!(await fetch(`${origin}/health`).catch(() => undefined))?.ok) {
-    if (child.exitCode !== null || child.signalCode !== null || performance.now() > endMs) {
-      child.kill("SIGKILL");
-      throw new Error(`llama.cpp's server did not become ready (exit ${child.exitCode ?? child.signalCode ?? "none"})`);
-    }
-    await wait(50);
-  }
-  return {
-    origin,
-    pid: child.pid as number,
-    stop: async () => {
-      child.kill("SIGKILL");
-      await exited;
-      forget();
-    },
-  };
-}
+): Promise<ModelServer> =>
+  startModelServer({
+    name: "llama.cpp's server",
+    program: llamaServer as string,
+    startLimitMs,
+    args: [
+      ...["--model", model, "--alias", name, "--offline", "--no-ui"],
+      ...["--parallel", String(slots), "--ctx-size", String(slots * slotContext), "--no-kv-unified"],
+      ...["--threads", String(threads), "--n-gpu-layers", "0", "--no-warmup", "--jinja"],
+      ...(template === undefined ? [] : ["--chat-template-file", template]),
+    ],
+  });

@@ -1,13 +1,10 @@
 // The real vLLM, installed outside the repository, and weights that it reads.
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
-import { freePort } from "./free-port.ts";
+import { type ModelServer, startModelServer } from "./model-server.ts";
 import { isNightly } from "./nightly.ts";
-import { atWorkerEnd } from "./worker-end.ts";
 
 const root = join(import.meta.dirname, "../..");
 const program = process.env["STOKER_VLLM_BIN"] ?? "";
@@ -40,12 +37,6 @@ export async function safetensorsOf(gguf: string): Promise<string> {
   return folder;
 }
 
-interface VllmServer {
-  readonly origin: string;
-  readonly pid: number;
-  stop(): Promise<void>;
-}
-
 interface VllmServerOptions {
   readonly slots: number;
   /** Tokens of one sequence. */
@@ -56,51 +47,29 @@ interface VllmServerOptions {
 const startLimitMs = 600_000;
 
 /** The installed vLLM as a server of its own, without an agent. `folder`: of `safetensorsOf`. */
-export async function startVllm(
+export const startVllm = (
   folder: string,
   name: string,
   { slots, slotContext, threads }: VllmServerOptions,
-): Promise<VllmServer> {
-  const port = await freePort();
-  const args = [
-    ...["serve", folder, "--served-model-name", name, "--host", "127.0.0.1", "--port", String(port)],
-    ...["--max-num-seqs", String(slots), "--max-model-len", String(slotContext), "--dtype", "bfloat16"],
-  ];
-  const env = {
-    ...process.env,
-    ...vllmEnv,
-    VLLM_CPU_KVCACHE_SPACE: "1",
-    // It would otherwise take and pin every core.
-    VLLM_CPU_OMP_THREADS_BIND: "nobind",
-    OMP_NUM_THREADS: String(threads),
-  };
-  // A group of its own: the engine is a child of the server.
-  const child = spawn(program, args, { env, stdio: ["ignore", "ignore", "inherit"], detached: true });
-  const end = () => {
-    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null)
-      process.kill(-child.pid, "SIGKILL");
-  };
-  const forget = atWorkerEnd(end);
-  const exited = once(child, "exit");
-  const origin = `http://127.0.0.1:${port}`;
-  const endMs = performance.now() + startLimitMs;
-  while (!(await fetch(`${origin}/health`).catch(() => undefined))?.ok) {
-    if (child.exitCode !== null || child.signalCode !== null || performance.now() > endMs) {
-      end();
-      throw new Error(`vLLM did not become ready (exit ${child.exitCode ?? child.signalCode ?? "none"})`);
-    }
-    await wait(500);
-  }
-  return {
-    origin,
-    pid: child.pid as number,
-    stop: async () => {
-      end();
-      await exited;
-      forget();
+): Promise<ModelServer> =>
+  startModelServer({
+    name: "vLLM",
+    program,
+    startLimitMs,
+    args: [
+      ...["serve", folder, "--served-model-name", name],
+      ...["--max-num-seqs", String(slots), "--max-model-len", String(slotContext), "--dtype", "bfloat16"],
+    ],
+    env: {
+      ...process.env,
+      ...vllmEnv,
+      VLLM_CPU_KVCACHE_SPACE: "1",
+      // It would otherwise take and pin every core.
+      VLLM_CPU_OMP_THREADS_BIND: "nobind",
+      OMP_NUM_THREADS: String(threads),
     },
-  };
-}
+    stdio: ["ignore", "ignore", "inherit"],
+  });
 
 /** What the installed version knows. */
 export interface VllmFacts {

@@ -7,7 +7,8 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createProbe } from "../../../agent/reconcile/health.ts";
 import type { FormatSkill } from "../../../proto/api-formats.ts";
-import { hasLlamaServer, type LlamaServer, startLlamaServer } from "../../fakes/llama-server.ts";
+import { hasLlamaServer, startLlamaServer } from "../../fakes/llama-server.ts";
+import type { ModelServer } from "../../fakes/model-server.ts";
 import { isNightly } from "../../fakes/nightly.ts";
 import { apiKey } from "../../fakes/ports.ts";
 import { startTaskEdge, type TaskEdge } from "../../fakes/task-edge.ts";
@@ -56,7 +57,7 @@ async function startRecorder(to: string): Promise<Recorder> {
 }
 
 describe.runIf(isNightly && hasLlamaServer(promise) && hasModel(promise))("llama.cpp's server", () => {
-  let server: LlamaServer;
+  let server: ModelServer;
   let tasks: TaskEdge;
   let formats: readonly FormatSkill[];
   let recorder: Recorder;
