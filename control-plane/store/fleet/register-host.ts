@@ -148,9 +148,11 @@ async function adoptInstances(trx: Trx, host: Host, grantOf: GrantOf): Promise<A
   const deployIds = new Set<DeploymentId>();
   // Ended instances get a tombstone again.
   const running = host.unknownInstances.filter(({ isEnding }) => !isEnding);
-  // Every transaction locks deployments in this order.
-  for (const one of running.toSorted((a, b) => (a.deployId < b.deployId ? -1 : 1))) {
-    const why = await adopt(trx, host, one, grantOf);
+  const deployments = await lockDeployments(trx, new Set(running.map(({ deployId }) => deployId)));
+  // An instance that never sleeps excludes all others of its GPU: those that use it in turn come first, so that fewer are left.
+  const sleeps = (one: UnknownInstance) => (deployments.get(one.deployId)?.sleepAfter ?? 0) > 0;
+  for (const one of [...running.filter(sleeps), ...running.filter((each) => !sleeps(each))]) {
+    const why = await adopt(trx, host, one, { deployment: deployments.get(one.deployId), grantOf });
     if (why === undefined) {
       instances.push(one.instanceId);
       deployIds.add(one.deployId);
@@ -159,6 +161,21 @@ async function adoptInstances(trx: Trx, host: Host, grantOf: GrantOf): Promise<A
   return { instances, left, deployIds: [...deployIds].sort() };
 }
 
+/** Locks the deployments in the order of their ids, as every transaction does. */
+async function lockDeployments(trx: Trx, ids: ReadonlySet<DeploymentId>) {
+  if (ids.size === 0) return new Map<DeploymentId, never>();
+  const rows = await trx
+    .selectFrom("deployment")
+    .selectAll()
+    .where("deployId", "in", [...ids])
+    .where("deletedAt", "is", null)
+    .orderBy("deployId")
+    .forUpdate()
+    .execute();
+  return new Map(rows.map((row) => [row.deployId, row]));
+}
+type LockedDeployments = Awaited<ReturnType<typeof lockDeployments>>;
+
 const over = new Set(["stopped", "failed", "deleted"]);
 
 /** Returns why the instance was not adopted; undefined: it was. */
@@ -166,15 +183,8 @@ async function adopt(
   trx: Trx,
   { hostId: host, inventory }: Host,
   one: UnknownInstance,
-  grantOf: GrantOf,
+  { deployment, grantOf }: { readonly deployment: ReturnType<LockedDeployments["get"]>; readonly grantOf: GrantOf },
 ): Promise<string | undefined> {
-  const deployment = await trx
-    .selectFrom("deployment")
-    .select(["accountId", "kind", "status", "generation", "spec", "engine", "memoryBytes", "sleepAfter"])
-    .where("deployId", "=", one.deployId)
-    .where("deletedAt", "is", null)
-    .forUpdate()
-    .executeTakeFirst();
   if (!deployment) return "its deployment does not exist in this database";
   if (deployment.kind !== "model")
     return "it is not a model server, and its disk or charges may not match this database";
