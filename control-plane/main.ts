@@ -51,6 +51,9 @@ import { createRequestMemory } from "./inference/request-memory.ts";
 import { limitOutageLines } from "./outage-log.ts";
 import { createOversight } from "./oversight/oversight.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
+import { RequestTally } from "./series/request-tally.ts";
+import { createSeries } from "./series/series.ts";
+import { createSeriesUpkeep } from "./series/upkeep.ts";
 import { createSignals, topicOf } from "./signals/create-signals.ts";
 import { createAccountStore } from "./store/accounts/accounts-store.ts";
 import { createChangeFeed } from "./store/core/change-feed.ts";
@@ -60,6 +63,7 @@ import { migrateDatabase } from "./store/core/migrate.ts";
 import { createOversightStore } from "./store/deployments/oversight-store.ts";
 import { createFleetStore } from "./store/fleet/fleet-store.ts";
 import { createNodeWeightsStore } from "./store/fleet/node-weights-store.ts";
+import { createSeriesStore } from "./store/fleet/series-store.ts";
 import { createCatalogStore } from "./store/models/catalog-store.ts";
 import { createVoiceStore } from "./store/work/voices-store.ts";
 import { createAccountFeatures, createOperatorFeatures, createTokens } from "./wiring/accounts.ts";
@@ -314,7 +318,7 @@ async function createModels(core: Core) {
 
 /** Work that outlives its request: batches, jobs, requests with a webhook, stored responses. */
 async function createWork(models: Models) {
-  const { config, log, registry, db, feed, accountStore, secrets, dataKeys, fleet, directory, billing, agents } =
+  const { config, log, registry, db, feed, accountStore, secrets, dataKeys, fleet, directory, billing, agents, money } =
     models;
   const queues = jobsAddress(config);
   const memory = createRequestMemory(config.memory, registry);
@@ -335,6 +339,10 @@ async function createWork(models: Models) {
     registry,
   });
 
+  const tally = new RequestTally();
+  const seriesStore = createSeriesStore(db);
+  const series = createSeriesUpkeep({ store: seriesStore, tally, replica: money.replica.id, log });
+
   const jobs = createJobs({
     db,
     address: queues,
@@ -342,6 +350,7 @@ async function createWork(models: Models) {
     closeMonths: billing.closeMonths,
     maintainBackups: agents.maintain,
     sweepFiles: files.sweep,
+    maintainSeries: series.run,
     log,
     registry,
   });
@@ -373,7 +382,7 @@ async function createWork(models: Models) {
     registry,
     log,
   });
-  return { ...models, memory, files, batches, jobs, webhooks, responses };
+  return { ...models, memory, files, batches, jobs, webhooks, responses, tally, seriesStore, series };
 }
 
 async function createPublicEdge(all: Parts) {
@@ -381,7 +390,7 @@ async function createPublicEdge(all: Parts) {
     all;
   const { signals, feed, nodes, money, billing, fleet, quotas, catalogue, directory, readiness, deployments, agents } =
     all;
-  const { memory, files, batches, webhooks, responses } = all;
+  const { memory, files, batches, webhooks, responses, tally, seriesStore } = all;
   const operator = createOperatorFeatures(db, billing.funds);
   return createHttp({
     authenticator,
@@ -459,6 +468,8 @@ async function createPublicEdge(all: Parts) {
       agentInstances: agents.features.agentInstances,
     }),
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
+    series: createSeries({ store: seriesStore, reports: money.reports }),
+    tally,
     quotas: quotas.desk,
     webhooks: webhooks.verbs,
     responses: responses.verbs,
@@ -488,7 +499,7 @@ function inStartOrder(
 ): Modules {
   const { config, database, time, signals, feed, authenticator, keks, kekLoop, money, discountLoop, billing } = all;
   const { fleet, fleetMetrics, quotas, catalogue, directory, modelLoop, deployments, readiness, agents } = all;
-  const { jobs, webhooks, responses, batches } = all;
+  const { jobs, webhooks, responses, batches, series } = all;
   return [
     { stop: database.close },
     {
@@ -534,6 +545,7 @@ function inStartOrder(
       },
     },
     jobs,
+    series,
     {
       start: async () => {
         ports.http = await listenOn(http, config.http);

@@ -21,7 +21,7 @@ interface Zone {
   readonly mayTypes?: readonly string[];
 }
 
-const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "files", "fleet", "retention"].map(
+const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "files", "fleet", "retention", "series"].map(
   (leaf) => `control-plane/${leaf}/`,
 );
 /** Every part of the control plane may import these. */

@@ -26,6 +26,8 @@ export function createJobs(deps: {
   readonly maintainBackups: () => Promise<unknown>;
   /** Bytes of files that were deleted or have expired; idempotent. */
   readonly sweepFiles: (signal: AbortSignal) => Promise<unknown>;
+  /** Samples and roll-ups of time series; idempotent. */
+  readonly maintainSeries: (signal: AbortSignal) => Promise<unknown>;
   readonly log: Logger;
   readonly registry: Registry;
 }): RepeatedJobs {
@@ -41,6 +43,7 @@ export function createJobs(deps: {
       },
       { name: "close-months", everyMs: 10 * minuteMs, run: deps.closeMonths },
       { name: "tend-backups", everyMs: 5 * minuteMs, run: deps.maintainBackups },
+      { name: "series", everyMs: minuteMs / 2, run: deps.maintainSeries },
       { name: "sweep-files", everyMs: 10 * minuteMs, run: deps.sweepFiles },
     ],
     log,

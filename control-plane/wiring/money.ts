@@ -111,6 +111,7 @@ export async function createMoney(deps: {
   const requestLog = createRequestLog({ store: createRequestLogStore(db) });
   return {
     replica,
+    reports,
     /** Billing's part of the request flow. */
     spine: { budgets, discounts, delivered, labels, replicaId: replica.id, sealKey: deps.seals.newest },
     usageQuarantine: createQuarantineDesk({ store: quarantineStore, settlement }),

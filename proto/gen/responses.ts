@@ -7238,6 +7238,52 @@ export interface Responses {
     }[];
     next_cursor: string | null;
   };
+  "GET /v1/metrics/series": {
+    step_seconds: number;
+    /**
+     * Starts of the points, Unix seconds
+     */
+    times: number[];
+    series: {
+      /**
+       * Sums of a point: requests, errors_4xx, errors_5xx, aborted, input_tokens, output_tokens, spend_usd. Percentiles: ttft_p50_ms, ttft_p95_ms, ttft_p99_ms (streams), total_p50_ms, total_p95_ms, total_p99_ms. Means of hosts and GPUs: gpus, gpus_held, gpu_use_ratio, gpu_memory_used_bytes, gpu_memory_total_bytes, gpu_power_watts, cpu_use_ratio, memory_used_bytes, running_requests; maxima: gpu_temperature_celsius, waiting_requests
+       */
+      name: string;
+      /**
+       * account, model, host or gpu, as `by` divides; name: e-mail address of the account, name of the host
+       */
+      labels: {
+        [k: string]: string;
+      };
+      /**
+       * One per time; null: not measured
+       */
+      values: (number | null)[];
+    }[];
+  };
+  "GET /v1/admin/metrics/series": {
+    step_seconds: number;
+    /**
+     * Starts of the points, Unix seconds
+     */
+    times: number[];
+    series: {
+      /**
+       * Sums of a point: requests, errors_4xx, errors_5xx, aborted, input_tokens, output_tokens, spend_usd. Percentiles: ttft_p50_ms, ttft_p95_ms, ttft_p99_ms (streams), total_p50_ms, total_p95_ms, total_p99_ms. Means of hosts and GPUs: gpus, gpus_held, gpu_use_ratio, gpu_memory_used_bytes, gpu_memory_total_bytes, gpu_power_watts, cpu_use_ratio, memory_used_bytes, running_requests; maxima: gpu_temperature_celsius, waiting_requests
+       */
+      name: string;
+      /**
+       * account, model, host or gpu, as `by` divides; name: e-mail address of the account, name of the host
+       */
+      labels: {
+        [k: string]: string;
+      };
+      /**
+       * One per time; null: not measured
+       */
+      values: (number | null)[];
+    }[];
+  };
   "GET /v1/files": {
     object: "list";
     data: {

@@ -30,6 +30,8 @@ import { ResponseBuffer } from "../../control-plane/inference/response-buffer.ts
 import { Router } from "../../control-plane/inference/route.ts";
 import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
+import { RequestTally } from "../../control-plane/series/request-tally.ts";
+import { createSeries } from "../../control-plane/series/series.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeAdapters } from "./adapter-ports.ts";
@@ -50,6 +52,7 @@ import { plainDial } from "./peers.ts";
 import { fakeProviders } from "./providers.ts";
 import { fakeResponses } from "./responses.ts";
 import { testSeals } from "./seals.ts";
+import { fakeSeriesStore } from "./series.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
 import { fakeUsageLog } from "./usage-log-ports.ts";
 import { fakeVoices } from "./voices.ts";
@@ -280,6 +283,7 @@ export function fakePorts() {
   const labels: ({ requestId: string; label: string | undefined } & RequestMarks)[] = [];
   const logLines: Record<string, unknown>[] = [];
   const registry = new Registry();
+  const tally = new RequestTally();
   const one = deployment();
   const billing = fakeBilling(ada.key);
   const deps: HttpDeps = {
@@ -386,6 +390,8 @@ export function fakePorts() {
     ...fakePriceBook(),
     readiness: () => ({ isReady: true }),
     registry,
+    tally,
+    series: createSeries({ store: fakeSeriesStore(), reports: { run: (_, read) => read() } }),
     log: pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) }),
     version: "0.1.0",
   };

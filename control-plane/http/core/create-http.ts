@@ -29,6 +29,7 @@ import { RefusedRequests } from "../../inference/refused-requests.ts";
 import { createSpineMetrics } from "../../inference/spine-metrics.ts";
 import { TargetHealth } from "../../inference/target-health.ts";
 import { createUpstreams } from "../../inference/upstreams.ts";
+import type { RequestTally } from "../../series/request-tally.ts";
 import { addLoginPages } from "../accounts/add-login-pages.ts";
 import type { AccountFeatures } from "../accounts/features.ts";
 import { addAccounts } from "../accounts/routes.ts";
@@ -114,6 +115,7 @@ interface EdgeDeps {
   /** Origins whose pages may read responses. */
   readonly corsOrigins: AllowedOrigins;
   readonly registry: Registry;
+  readonly tally: Pick<RequestTally, "note">;
   /** With an asynchronous destination: one line per request. */
   readonly log: Logger;
 }
@@ -141,6 +143,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     log,
     metrics: createEdgeMetrics(deps.registry),
     live,
+    tally: deps.tally,
     bodies: deps.bodies,
     addresses: deps.addresses ?? new AddressLimits(defaultAddressLimits, () => false),
     waits: deps.bodyWaits ?? deadlines,
@@ -191,7 +194,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     refused: new RefusedRequests(),
     health,
   };
-  deps.webhooks.runWith(nativeJobs(spine));
+  deps.webhooks.runWith(nativeJobs(spine, deps.tally));
   // A context compiles only for its own routes.
   let compiling: FastifyInstance = app;
   const compile = (schema: TSchema) => compiledBody(compiling, schema);

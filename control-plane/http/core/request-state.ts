@@ -14,6 +14,7 @@ import { type ByteBudget, smallBytes } from "../../inference/byte-budget.ts";
 import type { Completion, Trace } from "../../inference/completion.ts";
 import type { LiveMetrics } from "../../inference/live-metrics.ts";
 import type { RateFigures, RateStanding } from "../../quotas/rate-meter.ts";
+import type { RequestTally } from "../../series/request-tally.ts";
 import type { Dialect, Refusal } from "../errors/error-body.ts";
 import type { EdgeMetrics, RouteMeter } from "./edge-metrics.ts";
 import { writeMessagesRateHeaders, writeRateHeaders } from "./rate-headers.ts";
@@ -28,6 +29,7 @@ export interface StateDeps {
   readonly log: Logger;
   readonly metrics: EdgeMetrics;
   readonly live: LiveMetrics;
+  readonly tally: Pick<RequestTally, "note">;
   readonly bodies: ByteBudget;
   /** Detects stalled bodies. */
   readonly waits: Deadlines;
@@ -187,6 +189,7 @@ export class RequestState implements Trace {
     if (this.operation !== undefined) {
       this.#deps.metrics.served(this, seconds, this.refusal?.kind ?? gone);
       if (this.refusal === undefined && !isGone) this.#deps.live.note(this);
+      if (this.caller) this.#deps.tally.note(this.caller.account, this, this.refusal?.status ?? gone ?? status);
     }
     this.#write(status, seconds, this.refusal?.code ?? gone);
     this.#deps.onClosed();

@@ -8,6 +8,7 @@ import type { Spine } from "../../inference/complete.ts";
 import type { Completion, Trace } from "../../inference/completion.ts";
 import { upstreamBroken } from "../../inference/errors.ts";
 import type { HoldBytes } from "../../responses/responses.ts";
+import type { RequestTally } from "../../series/request-tally.ts";
 import { type ReadBody, readJson } from "../body/json-body.ts";
 import type { Dialect } from "../errors/error-body.ts";
 import { bodiesFull } from "../errors/errors.ts";
@@ -19,6 +20,7 @@ import { readEmbeddings } from "../inference/embeddings-routes.ts";
 import { KeptSink } from "../inference/kept-sink.ts";
 import { type MessageBody, MessageRequest } from "../inference/messages/message-request-schemas.ts";
 import { messageLine } from "../inference/messages/messages-routes.ts";
+import { noteBackground } from "../inference/note-background.ts";
 import { completeInstead } from "../inference/relay-route.ts";
 import type { ResponseFeatures } from "../inference/responses/prepare.ts";
 import { responseLine } from "../inference/responses/responses-routes.ts";
@@ -47,7 +49,10 @@ interface Way {
   prepare(body: Record<string, unknown>, read: ReadBody, line: Line): Prepared | Promise<Prepared>;
 }
 
-type LineFeatures = ResponseFeatures & { readonly bodies: ByteBudget };
+type LineFeatures = ResponseFeatures & {
+  readonly bodies: ByteBudget;
+  readonly tally: Pick<RequestTally, "note">;
+};
 type Validator = { (body: unknown): unknown; readonly errors?: unknown };
 
 /** `compile`: compiles the schema of a body. */
@@ -110,9 +115,12 @@ export function batchLines(spine: Spine, features: LineFeatures, compile: (schem
       if (!answer) throw upstreamBroken({ cause: new Error("the response was missing or too large") });
       const body = prepared.render ? rendered(prepared.render, answer.body) : oneLine(answer.body);
       isAnswered = true;
+      noteBackground(features.tally, account, trace);
       return { kind: "answered", status: 200, body, tokens: tokensOf(trace), letGo: () => sink.letGo() };
     } catch (error) {
-      return signal.aborted ? { kind: "stopped" } : refused(error, dialect, trace);
+      if (signal.aborted) return { kind: "stopped" };
+      noteBackground(features.tally, account, trace, error);
+      return refused(error, dialect, trace);
     } finally {
       signal.removeEventListener("abort", abandon);
       held.letGo();

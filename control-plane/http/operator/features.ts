@@ -5,6 +5,7 @@ import type { NodeWeightsOrders } from "../../fleet/node-weights.ts";
 import type { ReconcileStore } from "../../fleet/store.ts";
 import type { Oversight } from "../../oversight/oversight.ts";
 import type { LimitRequests } from "../../quotas/limit-requests.ts";
+import type { SeriesReader } from "../../series/series.ts";
 
 export interface OperatorFeatures {
   readonly audit: AuditLog;
@@ -14,4 +15,5 @@ export interface OperatorFeatures {
   readonly restores: Pick<ReconcileStore, "list">;
   readonly oversight: Oversight;
   readonly quotas: LimitRequests;
+  readonly series: SeriesReader;
 }

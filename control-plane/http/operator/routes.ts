@@ -6,6 +6,7 @@ import { addNodeEnrolmentRoutes } from "./node-enrolment-routes.ts";
 import { addAdminNodeRoutes, addNodeOperationRoutes } from "./node-operations-routes.ts";
 import { addOversightRoutes } from "./oversight-routes.ts";
 import { addAdminQuotaRoutes, addQuotaRoutes } from "./quotas-routes.ts";
+import { addSeriesRoutes } from "./series-routes.ts";
 
 export function addOperator(endpoints: Endpoints, features: OperatorFeatures): void {
   addRestoreRoutes(endpoints, features);
@@ -17,4 +18,5 @@ export function addOperator(endpoints: Endpoints, features: OperatorFeatures): v
   addAdminNodeRoutes(endpoints, features);
   addAdminNodeWeightsRoutes(endpoints, features);
   addOversightRoutes(endpoints, features);
+  addSeriesRoutes(endpoints, features);
 }

@@ -20,6 +20,7 @@ import * as serviceTiers from "../migrations/0054-service-tiers.ts";
 import * as instanceAwaited from "../migrations/0055-instance-awaited.ts";
 import * as oneMinute from "../migrations/0056-one-minute.ts";
 import * as events from "../migrations/0057-events.ts";
+import * as series from "../migrations/0058-series.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -43,6 +44,7 @@ const migrations: Record<string, Migration> = {
   "0055-instance-awaited": instanceAwaited,
   "0056-one-minute": oneMinute,
   "0057-events": events,
+  "0058-series": series,
 };
 
 /**

@@ -141,6 +141,48 @@ export interface FleetTables {
     state: Generated<string>;
     reason: Generated<string>;
   };
+  /** Sums of requests in `step` minutes from `at` on. */
+  requestSeries: {
+    /** Empty: of all accounts. */
+    accountId: string;
+    /** Empty: of all models. */
+    model: string;
+    step: number;
+    at: Time;
+    /** Control plane that counted them; `ledger`: only the amounts charged; empty: a longer period, of all. */
+    replicaId: string;
+    requests: Generated<bigint>;
+    clientErrors: Generated<bigint>;
+    serverErrors: Generated<bigint>;
+    aborted: Generated<bigint>;
+    inputTokens: Generated<bigint>;
+    outputTokens: Generated<bigint>;
+    /** Nano-USD. */
+    spend: Generated<bigint>;
+    /** Histograms: control-plane/series/histogram.ts. */
+    firstMs: Generated<number[]>;
+    totalMs: Generated<number[]>;
+  };
+  /** Figures of a host in `step` minutes from `at` on: means; of temperature and waiting requests the maximum. */
+  hostSeries: {
+    /** Empty: all hosts. */
+    hostId: HostId | "";
+    step: number;
+    at: Time;
+    gpus: number;
+    gpusHeld: number;
+    gpuUse: number | null;
+    gpuMemoryUsed: number | null;
+    gpuMemoryTotal: number | null;
+    gpuPowerWatts: number | null;
+    gpuTemperature: number | null;
+    cpuUse: number | null;
+    memoryUsed: number | null;
+    running: number;
+    waiting: number;
+    /** Uuid, use, memory used, power and temperature of each GPU. */
+    gpuSamples: Json<readonly unknown[]>;
+  };
   hostOperation: {
     hostId: HostId;
     /** cordon: nothing new is placed there. drain: its instances also move elsewhere. */

@@ -83,7 +83,16 @@ const emptied = [
   "webhook_secret",
 ] as const;
 /** Tables whose rows of a deleted account expire or are swept (control-plane/retention). */
-const swept = ["dashboard_visit", "event", "file", "batch", "idempotency", "request_label", "delivered_count"] as const;
+const swept = [
+  "dashboard_visit",
+  "event",
+  "file",
+  "batch",
+  "idempotency",
+  "request_label",
+  "delivered_count",
+  "request_series",
+] as const;
 /** Tables whose rows are records of the past: money, audit, deployments, limits. */
 const retained = [
   "account",

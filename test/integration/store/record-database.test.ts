@@ -194,6 +194,8 @@ async function insertTheRest(url: string): Promise<void> {
      insert into gpu_cordon (host_id, gpu_uuid, fault_id, reason) values (${host}, 'GPU-1', 'xid-79', 'fell off the bus');
      insert into gpu_hold (instance_id, deploy_id, account_id, host_id, ended_at)
        values ('ended', ${deployment}, ${account}, ${host}, now());
+     insert into host_series (host_id, step, at, gpus, gpus_held, running, waiting) values (${host}, 360, now(), 8, 4, 2, 0);
+     insert into request_series (account_id, model, step, at, replica_id, requests) values (${account}, '', 360, now(), '', 5);
      insert into kek (version, fingerprint, in_use_at) values (1, '\\x03', now());
      insert into measured_memory (version, engine, gpu, settings, peak_bytes, expected_bytes)
        values ('v', 'stoker', 'H100-80GB', '1 4 0', 1073741824, 1000000000);

@@ -6,11 +6,13 @@ import { backgroundTrace } from "../../../inference/background-trace.ts";
 import { complete, type Spine } from "../../../inference/complete.ts";
 import type { Trace } from "../../../inference/completion.ts";
 import { UnusableAnswer, upstreamBroken } from "../../../inference/errors.ts";
+import type { RequestTally } from "../../../series/request-tally.ts";
 import type { JobAnswer, RunJob, WebhookJob } from "../../../webhooks/job.ts";
 import { FormFile } from "../../body/form-body.ts";
 import { readJson } from "../../body/json-body.ts";
 import { KeptSink } from "../kept-sink.ts";
 import type { NativeRequest } from "../native-schemas.ts";
+import { noteBackground } from "../note-background.ts";
 import type { RenderNative } from "./answers.ts";
 import { dataUri } from "./media.ts";
 import { prepare } from "./prepare.ts";
@@ -23,7 +25,7 @@ export function keptBody(body: NativeRequest): Buffer {
   return Buffer.from(JSON.stringify(rest, plain));
 }
 
-export function nativeJobs(spine: Spine): RunJob {
+export function nativeJobs(spine: Spine, tally: Pick<RequestTally, "note">): RunJob {
   return async (job, caller, firstAttempt, signal) => {
     const { value, exact } = readJson(job.body);
     const kept = value as NativeRequest;
@@ -39,6 +41,10 @@ export function nativeJobs(spine: Spine): RunJob {
     try {
       await complete(spine, caller, completion, sink, trace);
       answer = signal.aborted ? undefined : answerOf(sink, render, trace);
+      if (answer) noteBackground(tally, caller.account, trace);
+    } catch (error) {
+      noteBackground(tally, caller.account, trace, error);
+      throw error;
     } finally {
       signal.removeEventListener("abort", abort);
       if (!answer) sink.letGo();

@@ -5,11 +5,13 @@ import { type ByteBudget, HeldBytes } from "../../../inference/byte-budget.ts";
 import type { Spine } from "../../../inference/complete.ts";
 import { UnusableAnswer, upstreamBroken } from "../../../inference/errors.ts";
 import type { RunResponse } from "../../../responses/run-responses.ts";
+import type { RequestTally } from "../../../series/request-tally.ts";
 import { ServiceError } from "../../../service-error.ts";
 import { bodiesFull } from "../../errors/errors.ts";
 import { refusalOf } from "../../errors/render-error.ts";
 import type { WholeAnswer } from "../buffered-sink.ts";
 import { KeptSink } from "../kept-sink.ts";
+import { noteBackground } from "../note-background.ts";
 import { completeInstead } from "../relay-route.ts";
 import { type PreparedResponse, prepareResponse, type ResponseFeatures } from "./prepare.ts";
 import { type ResponseState, responseObject } from "./response-object.ts";
@@ -19,7 +21,12 @@ import type { ResponseItem, ResponseRequest } from "./responses-schemas.ts";
 
 export const requestIdOf = (id: string): RequestId => id.slice("resp_".length) as RequestId;
 
-export function responseJobs(spine: Spine, features: ResponseFeatures & { readonly bodies: ByteBudget }): RunResponse {
+export interface BackgroundFeatures extends ResponseFeatures {
+  readonly bodies: ByteBudget;
+  readonly tally: Pick<RequestTally, "note">;
+}
+
+export function responseJobs(spine: Spine, features: BackgroundFeatures): RunResponse {
   return async ({ id, account, key, content, createdAtMs, bytes }, caller, firstAttempt, signal) => {
     const requestId = requestIdOf(id);
     const body = { ...content.body, input: content.items as readonly ResponseItem[] } as ResponseRequest;
@@ -54,9 +61,11 @@ export function responseJobs(spine: Spine, features: ResponseFeatures & { readon
       if (!sink.answer && !sink.isTooLarge) throw upstreamBroken({ cause: new Error("no response came") });
       const ended = endOf(prepared.options, sink.answer);
       isKept = true;
+      noteBackground(features.tally, account, trace);
       return { ...ended, letGo: () => sink.letGo() };
     } catch (error) {
       if (signal.aborted) return undefined;
+      noteBackground(features.tally, account, trace, error);
       if (!prepared || !isCallersFault(error)) throw error;
       // Sending it again would not help.
       const output = new ResponseOutput(prepared.options);

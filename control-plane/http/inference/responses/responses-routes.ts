@@ -1,7 +1,6 @@
 // OpenAI's Responses API: a body of items is translated to a chat, and the chat's response to items.
 import type { Caller } from "../../../accounts/caller.ts";
 import { mayRun } from "../../../inference/admit.ts";
-import type { ByteBudget } from "../../../inference/byte-budget.ts";
 import type { Spine } from "../../../inference/complete.ts";
 import type { StoredObject } from "../../../responses/responses.ts";
 import { bodyLimitBytes, mediaLimitBytes } from "../../body/json-body.ts";
@@ -12,7 +11,7 @@ import { bodiesFull, bodyTooLarge } from "../../errors/errors.ts";
 import type { InferenceRequest } from "../inference-entry.ts";
 import { compatPost, type Relayed, type Relays, type Reply, renderedWhole } from "../relay-route.ts";
 import { TranslatedStream } from "../translated-stream.ts";
-import { responseJobs } from "./background.ts";
+import { type BackgroundFeatures, responseJobs } from "./background.ts";
 import { itemsOf } from "./chat-fields.ts";
 import { fieldUnsupported } from "./errors.ts";
 import {
@@ -39,7 +38,7 @@ export function addResponseRoutes(
   endpoints: Endpoints,
   spine: Spine,
   relays: Relays,
-  features: ResponseFeatures & { readonly bodies: ByteBudget },
+  features: BackgroundFeatures,
 ): void {
   const { responses } = features;
   responses.runWith(responseJobs(spine, features));

@@ -1,0 +1,247 @@
+// Time series in two tables, each with rows of three lengths. Rows of a period that ended never change, so every write may be repeated and
+// run in several control planes at once.
+import { type RawBuilder, sql } from "kysely";
+import type { GpuPoint, HostPoint, RequestPoint, SeriesStore, Window } from "../../series/store.ts";
+import { asked, tooLong } from "../core/outage.ts";
+import type { Db } from "../core/schema.ts";
+import { interval } from "../core/time.ts";
+
+const minuteMs = 60_000;
+/** Time after a period until all control planes have written its minutes, and the shorter rows of its end exist. */
+const rolled = [
+  { from: 1, to: 10, waitMs: 2 * minuteMs, maxPeriods: 6 },
+  { from: 10, to: 360, waitMs: 15 * minuteMs, maxPeriods: 4 },
+] as const;
+/** A ledger entry is visible at most this long after its time. */
+const ledgerWaitMs = 15_000;
+const tables = ["request_series", "host_series"] as const;
+type Table = (typeof tables)[number];
+
+export function createSeriesStore(db: Db): SeriesStore {
+  return asked<SeriesStore>({
+    async writeRequests(replica, rows) {
+      if (rows.length === 0) return;
+      const written = rows.map(({ atMs, account, model, sums }) => ({
+        account_id: account,
+        model,
+        at_ms: atMs,
+        requests: sums.requests,
+        client_errors: sums.clientErrors,
+        server_errors: sums.serverErrors,
+        aborted: sums.aborted,
+        input_tokens: sums.inputTokens,
+        output_tokens: sums.outputTokens,
+        first_ms: sums.firstMs,
+        total_ms: sums.totalMs,
+      }));
+      await sql`
+        insert into request_series (account_id, model, step, at, replica_id, requests, client_errors, server_errors, aborted, input_tokens,
+          output_tokens, first_ms, total_ms)
+        select account_id, model, 1, to_timestamp(at_ms / 1000), ${replica}, requests, client_errors, server_errors, aborted, input_tokens,
+          output_tokens, first_ms, total_ms
+        from jsonb_to_recordset(${JSON.stringify(written)}::jsonb) as r (account_id text, model text, at_ms float8, requests bigint,
+          client_errors bigint, server_errors bigint, aborted bigint, input_tokens bigint, output_tokens bigint, first_ms integer[],
+          total_ms integer[])
+        on conflict (account_id, model, step, at, replica_id) do update set requests = excluded.requests,
+          client_errors = excluded.client_errors, server_errors = excluded.server_errors, aborted = excluded.aborted,
+          input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens, first_ms = excluded.first_ms,
+          total_ms = excluded.total_ms`.execute(db);
+    },
+
+    async sampleHosts(freshMs) {
+      await sql`
+        with sample as (
+          select h.host_id, g.*, i.running, i.waiting, i.gpus_held,
+            host_figure(h.live->'load'->'cpuRatio') as cpu_use, host_figure(h.live->'load'->'memoryUsedBytes') as memory_used
+          from host h, lateral (
+            select count(*) as gpus, avg(host_figure(g->'utilizationRatio')) as gpu_use,
+              sum(host_figure(g->'memoryUsedBytes')) as gpu_memory_used, sum(host_figure(g->'memoryTotalBytes')) as gpu_memory_total,
+              sum(host_figure(g->'powerWatts')) as gpu_power_watts, max(host_figure(g->'temperatureCelsius')) as gpu_temperature,
+              coalesce(jsonb_agg(jsonb_build_array(g->'uuid', g->'utilizationRatio', g->'memoryUsedBytes', g->'powerWatts',
+                g->'temperatureCelsius')), '[]') as gpu_samples
+            from jsonb_array_elements(h.live->'gpus') g
+          ) g, lateral (
+            select coalesce(sum(host_figure(i->'inFlight')), 0) as running, coalesce(sum(host_figure(i->'waiting')), 0) as waiting,
+              (select count(distinct u) from jsonb_array_elements(h.live->'instances') j,
+                jsonb_array_elements_text(j->'gpuUuids') u) as gpus_held
+            from jsonb_array_elements(h.live->'instances') i
+          ) i where h.live is not null and h.reported_at > now() - ${interval(freshMs)}
+        )
+        insert into host_series (host_id, step, at, gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts,
+          gpu_temperature, cpu_use, memory_used, running, waiting, gpu_samples)
+        select host_id, 1, date_trunc('minute', now()), gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts,
+          gpu_temperature, cpu_use, memory_used, running, waiting, gpu_samples from sample
+        union all
+        select '', 1, date_trunc('minute', now()), sum(gpus), sum(gpus_held), sum(gpu_use * gpus) / nullif(sum(gpus)
+          filter (where gpu_use is not null), 0), sum(gpu_memory_used), sum(gpu_memory_total), sum(gpu_power_watts),
+          max(gpu_temperature), avg(cpu_use), sum(memory_used), sum(running), sum(waiting), '[]' from sample having count(*) > 0
+        on conflict do nothing`.execute(db);
+    },
+
+    async writeSpend() {
+      const newest = sql`(select max(at) from request_series
+        where account_id = '' and model = '' and step = 1 and replica_id = 'ledger')`;
+      const charged = sql`book = 'customer_spent' and kind <> 'invoice'`;
+      // Before the first row: only what was charged since this version started.
+      const { rows } = await sql<{ first: Date | null }>`
+        select date_trunc('minute', min(posted_at)) as first from ledger_entry
+        where ${charged} and posted_at >= coalesce(${newest} + interval '1 minute', date_trunc('minute', now()) - interval '10 minutes')
+          and posted_at < date_trunc('minute', now() - ${interval(ledgerWaitMs)})`.execute(db);
+      const first = rows[0]?.first?.toISOString();
+      if (first === undefined) return;
+      await sql`
+        insert into request_series (account_id, model, step, at, replica_id, spend)
+        select coalesce(account_id, ''), coalesce(model, ''), 1, at, 'ledger', sum(amount)::bigint from (
+          select account_id, coalesce(model, '') as model, date_trunc('minute', posted_at) as at, amount from ledger_entry
+          where ${charged} and posted_at >= ${first}::timestamptz and posted_at < ${first}::timestamptz + interval '1 hour'
+            and posted_at < date_trunc('minute', now() - ${interval(ledgerWaitMs)})
+        ) posted
+        group by grouping sets ((at, account_id, model), (at, account_id), (at, model), (at))
+        having not (grouping(model) = 0 and model = '')
+        on conflict do nothing`.execute(db);
+    },
+
+    async rollUp() {
+      for (const table of tables)
+        for (const { from, to, waitMs, maxPeriods } of rolled)
+          await rollUp(db, table, { from, to, waitMs, maxPeriods });
+    },
+
+    async deleteOld(resolution, olderMs, limit) {
+      const deleted = tables.map(async (table) => {
+        const of = sql.table(table);
+        const { numAffectedRows } = await sql`
+          delete from ${of} where ctid in (
+            select ctid from ${of} where step = ${resolution} and at < now() - ${interval(olderMs)} limit ${limit})`.execute(
+          db,
+        );
+        return Number(numAffectedRows ?? 0n);
+      });
+      return Math.max(...(await Promise.all(deleted)));
+    },
+
+    async requests({ account, model, by, limit }, window) {
+      const label = by === "account" ? sql.ref("account_id") : by === "model" ? sql.ref("model") : sql`''`;
+      const { rows } = await sql<RequestPoint>`
+        with picked as (
+          select ${label} as label, ${pointOf(window)} as at_ms, requests, client_errors, server_errors, aborted, input_tokens, output_tokens,
+            spend, first_ms, total_ms
+          from request_series
+          where ${by === "account" ? sql`account_id <> ''` : sql`account_id = ${account ?? ""}`}
+            and ${by === "model" ? sql`model <> ''` : sql`model = ${model ?? ""}`} and ${await rowsOf(db, "request_series", window)}
+        ), shown as (
+          select label from picked group by label order by sum(requests) desc, sum(spend) desc, label limit ${limit}
+        )
+        select at_ms, label, ${by === "account" ? sql`(select email from account where account_id = label)` : sql`null`} as name,
+          sum(requests)::float8 as requests, sum(client_errors)::float8 as client_errors,
+          sum(server_errors)::float8 as server_errors, sum(aborted)::float8 as aborted, sum(input_tokens)::float8 as input_tokens,
+          sum(output_tokens)::float8 as output_tokens, sum(spend)::bigint as spend, sum_counts(first_ms) as first_ms,
+          sum_counts(total_ms) as total_ms
+        from picked join shown using (label) group by at_ms, label order by at_ms, label`
+        .execute(db)
+        .catch(tooLong("Reading this series"));
+      return rows;
+    },
+
+    async hosts(by, host, limit, window) {
+      const { rows } = await sql<HostPoint>`
+        with picked as (
+          select *, ${pointOf(window)} as at_ms from host_series
+          where ${by === "fleet" ? sql`host_id = ''` : host === undefined ? sql`host_id <> ''` : sql`host_id = ${host}`}
+            and ${await rowsOf(db, "host_series", window)}
+        ), shown as (
+          select host_id from picked group by host_id order by avg(gpu_use) desc nulls last, host_id limit ${limit}
+        )
+        select at_ms, host_id as host, (select hostname from host h where h.host_id = picked.host_id) as name, ${means} from picked join shown using (host_id) group by at_ms, host_id order by at_ms, host_id`
+        .execute(db)
+        .catch(tooLong("Reading this series"));
+      return rows;
+    },
+
+    async gpus(host, window) {
+      const { rows } = await sql<GpuPoint>`
+        select ${pointOf(window)} as at_ms, g->>0 as gpu, avg((g->>1)::float8) as use, avg((g->>2)::float8) as memory_used,
+          avg((g->>3)::float8) as power_watts, max((g->>4)::float8) as temperature
+        from host_series, jsonb_array_elements(gpu_samples) g
+        where host_id = ${host} and ${await rowsOf(db, "host_series", window)}
+        group by 1, 2 order by 1, 2`
+        .execute(db)
+        .catch(tooLong("Reading this series"));
+      return rows;
+    },
+  });
+}
+
+const means = sql`avg(gpus)::float8 as gpus, avg(gpus_held)::float8 as gpus_held, avg(gpu_use)::float8 as gpu_use,
+  avg(gpu_memory_used)::float8 as gpu_memory_used, avg(gpu_memory_total)::float8 as gpu_memory_total,
+  avg(gpu_power_watts)::float8 as gpu_power_watts, max(gpu_temperature)::float8 as gpu_temperature, avg(cpu_use)::float8 as cpu_use,
+  avg(memory_used)::float8 as memory_used, avg(running)::float8 as running, max(waiting)::float8 as waiting`;
+
+const epoch = sql`timestamptz '1970-01-01 00:00:00+00'`;
+const at = (ms: number) => sql`${new Date(ms).toISOString()}::timestamptz`;
+const minutes = (count: number) => interval(count * minuteMs);
+
+const pointOf = ({ stepMs }: Window) =>
+  sql`(extract(epoch from date_bin(${interval(stepMs)}, at, ${epoch})) * 1000)::float8`;
+
+/** Condition for the rows of a window: the longest that its resolution allows, and shorter ones for periods that are not rolled up yet. */
+async function rowsOf(db: Db, table: Table, { fromMs, toMs, resolution }: Window): Promise<RawBuilder<boolean>> {
+  const parts: RawBuilder<unknown>[] = [];
+  let from = fromMs;
+  for (const step of [360, 10] as const) {
+    if (step > resolution) continue;
+    const { rows } = await sql<{ until: Date | null }>`
+      select max(at) + ${minutes(step)} as until from ${sql.table(table)} where step = ${step}`.execute(db);
+    const until = rows[0]?.until?.getTime() ?? 0;
+    if (until <= from) continue;
+    parts.push(sql`(step = ${step} and at >= ${at(from)} and at < ${at(Math.min(until, toMs))})`);
+    from = until;
+  }
+  parts.push(sql`(step = 1 and at >= ${at(from)} and at < ${at(toMs)})`);
+  return sql<boolean>`(${sql.join(parts, sql` or `)})`;
+}
+
+async function rollUp(
+  db: Db,
+  table: Table,
+  {
+    from,
+    to,
+    waitMs,
+    maxPeriods,
+  }: { readonly from: number; readonly to: number; readonly waitMs: number; readonly maxPeriods: number },
+): Promise<void> {
+  const of = sql.table(table);
+  const period = (time: RawBuilder<unknown>) => sql`date_bin(${minutes(to)}, ${time}, ${epoch})`;
+  const ended = period(sql`now() - ${interval(waitMs)}`);
+  for (;;) {
+    const { rows } = await sql<{ first: Date | null }>`
+      select ${period(sql`min(at)`)} as first from ${of} where step = ${from} and at < ${ended}
+        and at >= coalesce((select max(at) from ${of} where step = ${to}) + ${minutes(to)}, '-infinity')`.execute(db);
+    const first = rows[0]?.first?.getTime();
+    if (first === undefined) return;
+    const part = sql`step = ${from} and at >= ${at(first)} and at < ${at(first + maxPeriods * to * minuteMs)} and at < ${ended}`;
+    await (table === "request_series" ? rollRequests : rollHosts)(part, to, period(sql`at`)).execute(db);
+  }
+}
+
+const rollRequests = (part: RawBuilder<unknown>, to: number, period: RawBuilder<unknown>) => sql`
+  insert into request_series (account_id, model, step, at, replica_id, requests, client_errors, server_errors, aborted, input_tokens, output_tokens,
+    spend, first_ms, total_ms)
+  select account_id, model, ${to}::smallint, ${period} as period, '', sum(requests), sum(client_errors), sum(server_errors), sum(aborted),
+    sum(input_tokens), sum(output_tokens), sum(spend), sum_counts(first_ms), sum_counts(total_ms)
+  from request_series where ${part} group by account_id, model, period on conflict do nothing`;
+
+const rollHosts = (part: RawBuilder<unknown>, to: number, period: RawBuilder<unknown>) => sql`
+  with picked as (select *, ${period} as period from host_series where ${part}), samples as (
+    select host_id, period, jsonb_agg(sample) as gpu_samples from (
+      select host_id, period, jsonb_build_array(g->>0, avg((g->>1)::float8), avg((g->>2)::float8), avg((g->>3)::float8),
+        max((g->>4)::float8)) as sample
+      from picked, jsonb_array_elements(gpu_samples) g group by host_id, period, g->>0
+    ) each group by host_id, period
+  )
+  insert into host_series (host_id, step, at, gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts, gpu_temperature,
+    cpu_use, memory_used, running, waiting, gpu_samples)
+  select p.*, coalesce(s.gpu_samples, '[]') from (
+    select host_id, ${to}::smallint as step, period, ${means} from picked group by host_id, period
+  ) p left join samples s using (host_id, period) on conflict do nothing`;
