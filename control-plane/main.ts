@@ -51,6 +51,7 @@ import { createRequestMemory } from "./inference/request-memory.ts";
 import { limitOutageLines } from "./outage-log.ts";
 import { createOversight } from "./oversight/oversight.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
+import { LiveFeed } from "./series/live-feed.ts";
 import { RequestTally } from "./series/request-tally.ts";
 import { createSeries } from "./series/series.ts";
 import { createSeriesUpkeep } from "./series/upkeep.ts";
@@ -470,6 +471,7 @@ async function createPublicEdge(all: Parts) {
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     series: createSeries({ store: seriesStore, reports: money.reports }),
     tally,
+    feed: new LiveFeed(seriesStore),
     quotas: quotas.desk,
     webhooks: webhooks.verbs,
     responses: responses.verbs,

@@ -90,7 +90,27 @@ export interface GpuPoint {
   readonly temperature: number | null;
 }
 
+/** Sums of about the last minute, of all control planes. */
+export interface LiveFigures {
+  /** Length of that time. */
+  readonly seconds: number;
+  readonly requests: number;
+  /** Refused and failed ones. */
+  readonly errors: number;
+  readonly outputTokens: number;
+  readonly firstMs: Histogram;
+}
+
+export type LiveFleet = Pick<
+  HostFigures,
+  "gpus" | "gpusHeld" | "gpuUse" | "gpuMemoryUsed" | "gpuMemoryTotal" | "gpuPowerWatts" | "running" | "waiting"
+>;
+
 export interface SeriesStore {
+  /** Empty account: all. Accounts without requests are absent. */
+  live(accounts: readonly (AccountId | "")[]): Promise<ReadonlyMap<AccountId | "", LiveFigures>>;
+  /** Undefined: no host reported within `freshMs`. */
+  liveFleet(freshMs: number): Promise<LiveFleet | undefined>;
   /** Writes sums of this control plane in place of those that it wrote for the same minutes. */
   writeRequests(replica: ReplicaId, rows: readonly RequestRow[]): Promise<void>;
   /** Stores one sample of every host that reported within `freshMs`, unless this minute has one. */

@@ -10,11 +10,51 @@ export interface Responses {
   "GET /v1/metrics/live": {
     tokens_per_second: number | null;
     /**
-     * Seconds
+     * Seconds; median with a credential
      */
     time_to_first_token: number | null;
     requests_per_second: number | null;
     total_tflops: number | null;
+    /**
+     * Unix seconds. This and the following: with a credential
+     */
+    at?: number;
+    /**
+     * Refused and failed requests
+     */
+    errors_per_second?: number | null;
+    /**
+     * This and the following: of the installation
+     */
+    gpus?: number | null;
+    /**
+     * GPUs of instances
+     */
+    gpus_held?: number | null;
+    /**
+     * Mean
+     */
+    gpu_use_ratio?: number | null;
+    /**
+     * Sum
+     */
+    gpu_memory_used_bytes?: number | null;
+    /**
+     * Sum
+     */
+    gpu_memory_total_bytes?: number | null;
+    /**
+     * Sum
+     */
+    gpu_power_watts?: number | null;
+    /**
+     * At instances
+     */
+    running_requests?: number | null;
+    /**
+     * In queues of instances
+     */
+    waiting_requests?: number | null;
   };
   "GET /cli/version": {
     min: string;

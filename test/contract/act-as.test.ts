@@ -23,6 +23,7 @@ interface Described {
 
 /** Operations that an operator may send for another account; every other one must be refused. */
 const open = new Set([
+  "/v1/metrics/series",
   "/v1/usage/days",
   "/v1/requests",
   "/v1/requests/{request_id}",

@@ -70,6 +70,8 @@ const calls: Readonly<Record<string, Call>> = {
   },
   "PUT /v1/model-aliases/{model_name}": { body: { targets: [{ model }] } },
   "PUT /v1/admin/model-aliases/{model_name}": { body: { targets: [{ model: offered }] } },
+  // Without a credential it is answered from memory.
+  "GET /v1/metrics/live": { path: () => "/v1/metrics/live?scope=account" },
   "GET /payment/usage/rent": { path: () => "/payment/usage/rent?from=1" },
   "GET /invoices/{invoice_id}": {
     path: () =>

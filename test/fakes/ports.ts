@@ -30,6 +30,7 @@ import { ResponseBuffer } from "../../control-plane/inference/response-buffer.ts
 import { Router } from "../../control-plane/inference/route.ts";
 import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
+import { LiveFeed } from "../../control-plane/series/live-feed.ts";
 import { RequestTally } from "../../control-plane/series/request-tally.ts";
 import { createSeries } from "../../control-plane/series/series.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
@@ -391,6 +392,7 @@ export function fakePorts() {
     readiness: () => ({ isReady: true }),
     registry,
     tally,
+    feed: new LiveFeed(fakeSeriesStore(), 20),
     series: createSeries({ store: fakeSeriesStore(), reports: { run: (_, read) => read() } }),
     log: pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) }),
     version: "0.1.0",

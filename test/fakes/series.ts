@@ -7,6 +7,14 @@ export function fakeSeriesStore(): SeriesStore {
   const figures = { gpus: 8, gpusHeld: 4, gpuUse: 0.5, gpuMemoryUsed: 1e9, gpuMemoryTotal: 2e9, gpuPowerWatts: 900 };
   const machine = { gpuTemperature: 60, cpuUse: 0.1, memoryUsed: 5e9, running: 3, waiting: 1 };
   return {
+    live: async (accounts) =>
+      new Map(
+        accounts.map((account) => [
+          account,
+          { seconds: 60, requests: account === "" ? 600 : 60, errors: 6, outputTokens: 120, firstMs: [0, 3] },
+        ]),
+      ),
+    liveFleet: async () => ({ ...figures, running: 3, waiting: 1 }),
     writeRequests: nothing,
     sampleHosts: nothing,
     writeSpend: nothing,

@@ -29,6 +29,7 @@ import { RefusedRequests } from "../../inference/refused-requests.ts";
 import { createSpineMetrics } from "../../inference/spine-metrics.ts";
 import { TargetHealth } from "../../inference/target-health.ts";
 import { createUpstreams } from "../../inference/upstreams.ts";
+import type { LiveFeed } from "../../series/live-feed.ts";
 import type { RequestTally } from "../../series/request-tally.ts";
 import { addLoginPages } from "../accounts/add-login-pages.ts";
 import type { AccountFeatures } from "../accounts/features.ts";
@@ -80,6 +81,7 @@ import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf } from "./endpoint.ts";
 import { KnownPaths } from "./known-paths.ts";
 import { compileAtFirstUse } from "./lazy-validators.ts";
+import { type LiveStreamLimits, LiveStreams } from "./live-streams.ts";
 import { addServiceRoutes, type ServiceFeatures } from "./service-routes.ts";
 import { sendRefusal, UnmatchedRequests } from "./unmatched-requests.ts";
 
@@ -116,6 +118,9 @@ interface EdgeDeps {
   readonly corsOrigins: AllowedOrigins;
   readonly registry: Registry;
   readonly tally: Pick<RequestTally, "note">;
+  readonly feed: LiveFeed;
+  /** Undefined: the default ones. */
+  readonly liveLimits?: Partial<LiveStreamLimits>;
   /** With an asynchronous destination: one line per request. */
   readonly log: Logger;
 }
@@ -195,6 +200,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     health,
   };
   deps.webhooks.runWith(nativeJobs(spine, deps.tally));
+  const { feed, liveLimits, sessions } = deps;
+  const streams = new LiveStreams({ feed, sessions, standing: deps.spine.standing }, liveLimits);
   // A context compiles only for its own routes.
   let compiling: FastifyInstance = app;
   const compile = (schema: TSchema) => compiledBody(compiling, schema);
@@ -206,6 +213,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     spine.coldStarts?.close();
     dashboards?.drain();
     sockets?.drain();
+    streams.close();
   });
   app.addHook("onClose", async () => {
     await dashboards?.close();
@@ -222,13 +230,13 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   await app.register(fastifyCookie, { hook: false });
   await app.register(swagger, openApi);
   for (const schema of errorSchemas) app.addSchema(schema);
-  const { sessions, idempotency } = deps;
+  const { idempotency } = deps;
   const { actAs } = deps.operator;
   const endpointDeps = { ...edge, authenticator, sessions, idempotency, inference, actAs };
   await app.register(async (routes) => {
     compiling = routes;
     const endpoints = endpointsOf(routes, endpointDeps);
-    addServiceRoutes(endpoints, routes, { ...deps, addresses: edge.addresses }, live);
+    addServiceRoutes(endpoints, routes, { ...deps, addresses: edge.addresses }, live, streams);
     addConsoleRoutes(endpoints, deps);
     addAccounts(endpoints, routes, deps);
     addMoney(endpoints, deps);

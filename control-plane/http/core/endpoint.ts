@@ -74,6 +74,8 @@ interface GroupOptions {
   readonly wrappedIn?: string;
   /** Public, and checks a secret: counted by address before its body is read. */
   readonly isAttempt?: boolean;
+  /** Public, but such a request needs a credential of an account. */
+  readonly isPrivate?: (request: FastifyRequest) => boolean;
   /** Answers from memory and never with 503. */
   readonly isFromMemory?: boolean;
 }
@@ -214,16 +216,27 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
 }
 
 /** Finds the caller of a request and checks its access. */
-function entering(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps) {
+function entering(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps): Entering {
+  const { isPrivate, ...general } = endpoint;
+  if (!isPrivate) return enteringOne(general, meter, deps);
+  const open = enteringOne(general, meter, deps);
+  const own = enteringOne({ ...general, access: "key" }, meter, deps);
+  return (request, reply, done) => (isPrivate(request) ? own : open)(request, reply, done);
+}
+
+type Entering = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void;
+
+function enteringOne(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps): Entering {
   const { method, access, dialect = "service" } = endpoint;
   const needed = neededOf(endpoint);
-  return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
+  return (request, reply, done) => {
     const { headers } = request;
     const spoken = endpoint.dialectOf?.(headers) ?? dialect;
     const state = new RequestState(deps, meter, spoken, request.id, headers, reply.raw);
     state.isSecure = request.protocol === "https";
     request.state = state;
     const enter = (caller: Caller): void => {
+      state.credential = caller;
       const other = access === "public" ? undefined : headers[actAsHeader];
       if (other === undefined) {
         state.caller = caller;

@@ -73,6 +73,8 @@ export class RequestState implements Trace {
   /** The client's address, behind trusted proxies. */
   address: string | undefined;
   caller: Caller | undefined;
+  /** As authenticated: an operator who acts as `caller`, otherwise the same. */
+  credential: Caller | undefined;
   /** Session of a caller with the cookie of a signed-in browser. */
   session: Session | undefined;
   account: AccountId | undefined;

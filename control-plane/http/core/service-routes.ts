@@ -7,7 +7,9 @@ import type { AddressLimits } from "../connections/address-limits.ts";
 import { pagePolicy } from "../connections/secure-headers.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { Endpoints } from "./endpoint.ts";
+import type { LiveStreams } from "./live-streams.ts";
 import type { Readiness } from "./readiness.ts";
+import type { RequestState } from "./request-state.ts";
 
 /** Oldest client that supports this interface. */
 const oldestClient = "0.1.0";
@@ -19,11 +21,37 @@ export interface ServiceFeatures {
   readonly version: string;
 }
 
+const figure = (description: string) => Type.Optional(nullable.number({ description }));
+
+const Live = Type.Object({
+  tokens_per_second: nullable.number(),
+  time_to_first_token: nullable.number({ description: "Seconds; median with a credential" }),
+  requests_per_second: nullable.number(),
+  total_tflops: nullable.number(),
+  at: Type.Optional(Type.Number({ description: "Unix seconds. This and the following: with a credential" })),
+  errors_per_second: figure("Refused and failed requests"),
+  gpus: figure("This and the following: of the installation"),
+  gpus_held: figure("GPUs of instances"),
+  gpu_use_ratio: figure("Mean"),
+  gpu_memory_used_bytes: figure("Sum"),
+  gpu_memory_total_bytes: figure("Sum"),
+  gpu_power_watts: figure("Sum"),
+  running_requests: figure("At instances"),
+  waiting_requests: figure("In queues of instances"),
+});
+
+const isSet = (value: unknown) => value === "1" || value === "true" || value === true;
+const wantsStream = ({ headers, query }: FastifyRequest): boolean =>
+  isSet((query as { stream?: unknown }).stream) || headers.accept?.includes("text/event-stream") === true;
+const wantsOwn = (request: FastifyRequest): boolean =>
+  wantsStream(request) || (request.query as { scope?: unknown }).scope !== undefined;
+
 export function addServiceRoutes(
   endpoints: Endpoints,
   app: FastifyInstance,
   { readiness, version, addresses }: ServiceFeatures & { readonly addresses: AddressLimits },
   live: LiveMetrics,
+  streams: LiveStreams,
 ): void {
   const open = endpoints.with({ tag: "service", access: "public" });
 
@@ -47,15 +75,36 @@ export function addServiceRoutes(
   });
 
   open.get("/v1/metrics/live", {
-    summary: "Get the speed of all requests of the last minute",
+    summary:
+      "Get the speed of all requests of the last minute. With `scope` or `stream`, and a credential: that of the account, or of the installation with its GPUs",
     isFromMemory: true,
-    answer: Type.Object({
-      tokens_per_second: nullable.number(),
-      time_to_first_token: nullable.number({ description: "Seconds" }),
-      requests_per_second: nullable.number(),
-      total_tflops: nullable.number(),
+    isOpenToOperators: true,
+    isPrivate: wantsOwn,
+    query: Type.Object({
+      stream: Type.Optional(
+        Type.Boolean({
+          description:
+            "Server-sent events, one every 2 s; also with `Accept: text/event-stream`. At most 8 per account",
+        }),
+      ),
+      scope: Type.Optional(
+        Type.Unsafe<"account" | "fleet">({
+          type: "string",
+          enum: ["account", "fleet"],
+          description:
+            "fleet: the whole installation, for operators, and their default. Otherwise the caller's account",
+        }),
+      ),
     }),
-    handler() {
+    answer: Live,
+    refusals: [401, 403, 429, 503],
+    async handler({ query, reply }) {
+      const { request } = reply;
+      if (wantsStream(request)) {
+        reply.header("content-type", "text/event-stream; charset=utf-8").header("x-accel-buffering", "no");
+        return streams.open(request, query.scope);
+      }
+      if (wantsOwn(request)) return streams.read(request.state as RequestState, query.scope);
       const now = live.read();
       return {
         tokens_per_second: now.tokensPerSecond,

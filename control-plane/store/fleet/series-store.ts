@@ -1,7 +1,16 @@
 // Time series in two tables, each with rows of three lengths. Rows of a period that ended never change, so every write may be repeated and
 // run in several control planes at once.
 import { type RawBuilder, sql } from "kysely";
-import type { GpuPoint, HostPoint, RequestPoint, SeriesStore, Window } from "../../series/store.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import type {
+  GpuPoint,
+  HostPoint,
+  LiveFigures,
+  LiveFleet,
+  RequestPoint,
+  SeriesStore,
+  Window,
+} from "../../series/store.ts";
 import { asked, tooLong } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
@@ -50,32 +59,35 @@ export function createSeriesStore(db: Db): SeriesStore {
 
     async sampleHosts(freshMs) {
       await sql`
-        with sample as (
-          select h.host_id, g.*, i.running, i.waiting, i.gpus_held,
-            host_figure(h.live->'load'->'cpuRatio') as cpu_use, host_figure(h.live->'load'->'memoryUsedBytes') as memory_used
-          from host h, lateral (
-            select count(*) as gpus, avg(host_figure(g->'utilizationRatio')) as gpu_use,
-              sum(host_figure(g->'memoryUsedBytes')) as gpu_memory_used, sum(host_figure(g->'memoryTotalBytes')) as gpu_memory_total,
-              sum(host_figure(g->'powerWatts')) as gpu_power_watts, max(host_figure(g->'temperatureCelsius')) as gpu_temperature,
-              coalesce(jsonb_agg(jsonb_build_array(g->'uuid', g->'utilizationRatio', g->'memoryUsedBytes', g->'powerWatts',
-                g->'temperatureCelsius')), '[]') as gpu_samples
-            from jsonb_array_elements(h.live->'gpus') g
-          ) g, lateral (
-            select coalesce(sum(host_figure(i->'inFlight')), 0) as running, coalesce(sum(host_figure(i->'waiting')), 0) as waiting,
-              (select count(distinct u) from jsonb_array_elements(h.live->'instances') j,
-                jsonb_array_elements_text(j->'gpuUuids') u) as gpus_held
-            from jsonb_array_elements(h.live->'instances') i
-          ) i where h.live is not null and h.reported_at > now() - ${interval(freshMs)}
-        )
+        ${samples(freshMs)}
         insert into host_series (host_id, step, at, gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts,
           gpu_temperature, cpu_use, memory_used, running, waiting, gpu_samples)
         select host_id, 1, date_trunc('minute', now()), gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts,
           gpu_temperature, cpu_use, memory_used, running, waiting, gpu_samples from sample
         union all
-        select '', 1, date_trunc('minute', now()), sum(gpus), sum(gpus_held), sum(gpu_use * gpus) / nullif(sum(gpus)
-          filter (where gpu_use is not null), 0), sum(gpu_memory_used), sum(gpu_memory_total), sum(gpu_power_watts),
-          max(gpu_temperature), avg(cpu_use), sum(memory_used), sum(running), sum(waiting), '[]' from sample having count(*) > 0
+        select '', 1, date_trunc('minute', now()), ${together}, '[]' from sample having count(*) > 0
         on conflict do nothing`.execute(db);
+    },
+
+    async live(accounts) {
+      const { rows } = await sql<LiveFigures & { account: AccountId | "" }>`
+        select account_id as account, (60 + extract(epoch from now() - date_trunc('minute', now())))::float8 as seconds,
+          sum(requests)::float8 as requests, sum(client_errors + server_errors)::float8 as errors,
+          sum(output_tokens)::float8 as output_tokens, sum_counts(first_ms) as first_ms
+        from request_series
+        where account_id = any(${[...accounts]}::text[]) and model = '' and step = 1
+          and at >= date_trunc('minute', now()) - interval '1 minute'
+        group by account_id`.execute(db);
+      return new Map(rows.map(({ account, ...figures }) => [account, figures]));
+    },
+
+    async liveFleet(freshMs) {
+      const { rows } = await sql<LiveFleet>`
+        ${samples(freshMs)}, everything (gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts, gpu_temperature,
+          cpu_use, memory_used, running, waiting) as (select ${together} from sample having count(*) > 0)
+        select gpus::float8, gpus_held::float8, gpu_use::float8, gpu_memory_used::float8, gpu_memory_total::float8,
+          gpu_power_watts::float8, running::float8, waiting::float8 from everything`.execute(db);
+      return rows[0];
     },
 
     async writeSpend() {
@@ -171,6 +183,31 @@ export function createSeriesStore(db: Db): SeriesStore {
     },
   });
 }
+
+/** Figures of the last report of each host, as the table `sample`. */
+const samples = (freshMs: number) => sql`
+  with sample as (
+      select h.host_id, g.*, i.running, i.waiting, i.gpus_held,
+        host_figure(h.live->'load'->'cpuRatio') as cpu_use, host_figure(h.live->'load'->'memoryUsedBytes') as memory_used
+      from host h, lateral (
+        select count(*) as gpus, avg(host_figure(g->'utilizationRatio')) as gpu_use,
+          sum(host_figure(g->'memoryUsedBytes')) as gpu_memory_used, sum(host_figure(g->'memoryTotalBytes')) as gpu_memory_total,
+          sum(host_figure(g->'powerWatts')) as gpu_power_watts, max(host_figure(g->'temperatureCelsius')) as gpu_temperature,
+          coalesce(jsonb_agg(jsonb_build_array(g->'uuid', g->'utilizationRatio', g->'memoryUsedBytes', g->'powerWatts',
+            g->'temperatureCelsius')), '[]') as gpu_samples
+        from jsonb_array_elements(h.live->'gpus') g
+      ) g, lateral (
+        select coalesce(sum(host_figure(i->'inFlight')), 0) as running, coalesce(sum(host_figure(i->'waiting')), 0) as waiting,
+          (select count(distinct u) from jsonb_array_elements(h.live->'instances') j,
+            jsonb_array_elements_text(j->'gpuUuids') u) as gpus_held
+        from jsonb_array_elements(h.live->'instances') i
+      ) i where h.live is not null and h.reported_at > now() - ${interval(freshMs)}
+    )`;
+
+/** Figures of all hosts, in the order of the columns of host_series. */
+const together = sql`sum(gpus), sum(gpus_held), sum(gpu_use * gpus) / nullif(sum(gpus) filter (where gpu_use is not null), 0),
+  sum(gpu_memory_used), sum(gpu_memory_total), sum(gpu_power_watts), max(gpu_temperature), avg(cpu_use), sum(memory_used), sum(running),
+  sum(waiting)`;
 
 const means = sql`avg(gpus)::float8 as gpus, avg(gpus_held)::float8 as gpus_held, avg(gpu_use)::float8 as gpu_use,
   avg(gpu_memory_used)::float8 as gpu_memory_used, avg(gpu_memory_total)::float8 as gpu_memory_total,

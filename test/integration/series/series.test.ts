@@ -147,6 +147,18 @@ describe("series of requests", () => {
     expect(sum(named(await series.requests(ada, {}, last(3 * 24 * hourMs)), "spend_usd"))).toBe(15);
   });
 
+  it("have the figures of the present, of all control planes", async () => {
+    const current = (await database.pool.query("select extract(epoch from date_trunc('minute', now())) * 1000 as at"))
+      .rows[0].at;
+    await store.writeRequests(one, [row(Number(current), 3), row(Number(current), 4, "")]);
+    await store.writeRequests(two, [row(Number(current) - minuteMs, 5), row(Number(current) - 5 * minuteMs, 100)]);
+    const live = await store.live(["", ada, bob]);
+    expect(live.get(ada)).toMatchObject({ requests: 8, errors: 2, outputTokens: 40, firstMs: [0, 0, 8] });
+    expect(live.get("")?.requests).toBe(4);
+    expect(live.get(ada)?.seconds).toBeGreaterThanOrEqual(60);
+    expect(live.has(bob)).toBe(false);
+  });
+
   it("are deleted when their period has passed", async () => {
     await store.writeRequests(one, [row(minuteAgo(25 * 60), 1), row(minuteAgo(1), 1)]);
     expect(await store.deleteOld(1, keptMs[1], 100)).toBe(1);
@@ -204,6 +216,13 @@ describe("series of hosts", () => {
     );
     const gpus = await series.gpus(ada, "h1" as HostId, last(hourMs));
     expect(named(gpus, "gpu_memory_used_bytes", "GPU-a")?.filter(Boolean)).toEqual([5e9]);
+  });
+
+  it("are summed for the present, also while no host reports", async () => {
+    expect(await store.liveFleet(15_000)).toBeUndefined();
+    await report("h1", live(0.5, 2));
+    await report("silent", live(1, 9), "1 minute");
+    expect(await store.liveFleet(15_000)).toMatchObject({ gpus: 2, gpusHeld: 1, gpuUse: 0.5, running: 3, waiting: 2 });
   });
 
   it("have none without a report, and take no figure that cannot be", async () => {
