@@ -50,6 +50,7 @@ import { createColdStarts } from "./inference/cold-start.ts";
 import { createRequestMemory } from "./inference/request-memory.ts";
 import { limitOutageLines } from "./outage-log.ts";
 import { createOversight } from "./oversight/oversight.ts";
+import { createTop } from "./oversight/top.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
 import { LiveFeed } from "./series/live-feed.ts";
 import { RequestTally } from "./series/request-tally.ts";
@@ -62,6 +63,7 @@ import { openDatabase, pingDatabase } from "./store/core/database.ts";
 import { createKekStore } from "./store/core/kek-store.ts";
 import { migrateDatabase } from "./store/core/migrate.ts";
 import { createOversightStore } from "./store/deployments/oversight-store.ts";
+import { createTopStore } from "./store/deployments/top-store.ts";
 import { createFleetStore } from "./store/fleet/fleet-store.ts";
 import { createNodeWeightsStore } from "./store/fleet/node-weights-store.ts";
 import { createSeriesStore } from "./store/fleet/series-store.ts";
@@ -468,6 +470,7 @@ async function createPublicEdge(all: Parts) {
       containers: deployments.containers,
       agentInstances: agents.features.agentInstances,
     }),
+    top: createTop({ store: createTopStore(db) }),
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     series: createSeries({ store: seriesStore, reports: money.reports }),
     tally,

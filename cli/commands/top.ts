@@ -1,13 +1,20 @@
 import { setTimeout as wait } from "node:timers/promises";
+import { Option } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import type { Command } from "../command.ts";
 import { gpuLine, instanceLine, loadLine, type Node, troubles } from "../node.ts";
 import { atLeast } from "../option-values.ts";
+import type { Terminal } from "../terminal.ts";
 
 interface TopFlags {
   readonly nodes?: boolean;
   readonly deployments?: boolean;
+  readonly by?: string;
+  readonly order?: string;
   readonly every: number;
 }
+
+type Use = Responses["GET /v1/admin/top"];
 
 export function addTop(program: Command): void {
   program
@@ -15,20 +22,48 @@ export function addTop(program: Command): void {
     .description("live view of the fleet until Ctrl-C; prints once if stdout is not a terminal")
     .option("--nodes", "GPUs by host (default)")
     .option("--deployments", "instances by deployment")
+    .addOption(new Option("--by <kind>", "what uses the most").choices(["model", "customer", "host"]))
+    .addOption(
+      new Option("--order <figure>", "order of --by (default: requests, of hosts gpu_use)").choices([
+        ...["requests", "errors", "tokens", "gpus", "gpu_use", "queue", "spend"],
+      ]),
+    )
     .option("--every <seconds>", "refresh interval", atLeast(1), 2)
     .run(async (terminal, flags: TopFlags) => {
       const isLive = Boolean(process.stdout.isTTY) && !terminal.json;
       for (;;) {
-        const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", "/v1/admin/nodes");
-        const text = flags.deployments ? byDeployment(nodes) : byNode(nodes);
-        if (isLive) {
-          terminal.clear();
-          terminal.write(`${cutToScreen(text)}\n`);
-        } else terminal.show(nodes, () => text);
+        await (flags.by === undefined ? showNodes(terminal, flags, isLive) : showUse(terminal, flags, isLive));
         if (!isLive) return;
         await wait(flags.every * 1_000);
       }
     });
+}
+
+async function showNodes(terminal: Terminal, flags: TopFlags, isLive: boolean): Promise<void> {
+  const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", "/v1/admin/nodes");
+  const text = flags.deployments ? byDeployment(nodes) : byNode(nodes);
+  if (isLive) {
+    terminal.clear();
+    terminal.write(`${cutToScreen(text)}\n`);
+  } else terminal.show(nodes, () => text);
+}
+
+async function showUse(terminal: Terminal, { by = "model", order }: TopFlags, isLive: boolean): Promise<void> {
+  const query = new URLSearchParams({ by, ...(order === undefined ? {} : { order }) });
+  const { rows } = await terminal.api.call<Use>("GET", `/v1/admin/top?${query}`);
+  if (isLive) terminal.clear();
+  const shown = (value: number | null, digits = 1) => (value === null ? "-" : value.toFixed(digits));
+  terminal.rows(rows, {
+    NAME: "name",
+    ...(by === "model" ? { OWNER: (one: Use["rows"][number]) => one.account?.email ?? "-" } : {}),
+    "REQ/S": (one) => shown(one.requests_per_second),
+    "ERR/S": (one) => shown(one.errors_per_second),
+    "TOK/S": (one) => shown(one.tokens_per_second),
+    GPUS: (one) => String(one.gpus_held),
+    USE: (one) => (one.gpu_use_ratio === null ? "-" : `${Math.round(one.gpu_use_ratio * 100)}%`),
+    QUEUE: (one) => String(one.waiting_requests),
+    "USD/H": (one) => shown(one.spend_last_hour_usd, 2),
+  });
 }
 
 /** Cuts the text to the screen. */

@@ -66,6 +66,8 @@ export interface EventFilter {
   readonly kind?: string;
 }
 
+export type { BusyHost, Holding, NamedDeployment, TopStore, Traffic } from "./top.ts";
+
 export interface OversightStore {
   /** Newest first, those created before the deployment `after`. */
   list(filter: OverseenFilter, after: DeploymentId | undefined, limit: number): Promise<readonly Overseen[]>;

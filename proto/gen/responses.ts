@@ -7278,6 +7278,60 @@ export interface Responses {
     }[];
     next_cursor: string | null;
   };
+  "GET /v1/admin/top": {
+    by: string;
+    order: string;
+    rows: {
+      /**
+       * Deployment, uid or host; null: a model without a deployment of its own, such as an adapter
+       */
+      id: string | null;
+      /**
+       * Model, e-mail address or host name
+       */
+      name: string;
+      /**
+       * model, container or agent_instance; null: not a deployment
+       */
+      kind: string | null;
+      /**
+       * Owner of the deployment
+       */
+      account: {
+        uid: string;
+        email: string;
+      } | null;
+      /**
+       * About the last minute; null for hosts
+       */
+      requests_per_second: number | null;
+      /**
+       * Refused and failed requests; null for hosts
+       */
+      errors_per_second: number | null;
+      /**
+       * Output
+       */
+      tokens_per_second: number | null;
+      /**
+       * GPUs of its instances
+       */
+      gpus_held: number;
+      /**
+       * Mean of those GPUs; null: not reported
+       */
+      gpu_use_ratio: number | null;
+      running_requests: number;
+      /**
+       * In queues of instances
+       */
+      waiting_requests: number;
+      /**
+       * GPU time included; null for hosts
+       */
+      spend_last_hour_usd: number | null;
+    }[];
+  };
   "GET /v1/metrics/series": {
     step_seconds: number;
     /**

@@ -41,3 +41,13 @@ it("lists events of a deployment, a host and the fleet", async () => {
     expect((await stoker(adminKey, ...args)).out).toMatch(new RegExp(`instance.ready +${id}`));
   expect(await stoker(apiKey, "deploy", "events", "unknown")).toMatchObject({ code: 4 });
 });
+
+it("shows the models, customers and hosts that use the most", async () => {
+  const models = await stoker(adminKey, "top", "--by", "model");
+  expect(models.out).toMatch(/^NAME +OWNER +REQ\/S +ERR\/S +TOK\/S +GPUS +USE +QUEUE +USD\/H$/m);
+  expect(models.out).toMatch(/^offered +ada@example.com +1.5 +0.2 +200.0 +2 +75% +1 +4.00$/m);
+  const customers = await stoker(adminKey, "top", "--by", "customer", "--order", "spend");
+  expect(customers.out).toMatch(/^ada@example.com +2.0 +0.1 +100.0 +2 +75% +1 +5.00$/m);
+  expect((await stoker(adminKey, "top", "--by", "host")).out).toMatch(/^gpu-1 +- +- +40.5 +2 +75% +1 +-$/m);
+  expect(await stoker(apiKey, "top", "--by", "model")).toMatchObject({ code: 3 });
+});

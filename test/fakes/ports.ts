@@ -28,6 +28,7 @@ import { ByteBudget } from "../../control-plane/inference/byte-budget.ts";
 import { PromptScopes } from "../../control-plane/inference/prompt-blocks.ts";
 import { ResponseBuffer } from "../../control-plane/inference/response-buffer.ts";
 import { Router } from "../../control-plane/inference/route.ts";
+import { createTop } from "../../control-plane/oversight/top.ts";
 import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import { LiveFeed } from "../../control-plane/series/live-feed.ts";
@@ -55,6 +56,7 @@ import { fakeResponses } from "./responses.ts";
 import { testSeals } from "./seals.ts";
 import { fakeSeriesStore } from "./series.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
+import { fakeTopStore } from "./top.ts";
 import { fakeUsageLog } from "./usage-log-ports.ts";
 import { fakeVoices } from "./voices.ts";
 import { fakeWebhooks } from "./webhooks.ts";
@@ -392,6 +394,7 @@ export function fakePorts() {
     readiness: () => ({ isReady: true }),
     registry,
     tally,
+    top: createTop({ store: fakeTopStore() }),
     feed: new LiveFeed(fakeSeriesStore(), 20),
     series: createSeries({ store: fakeSeriesStore(), reports: { run: (_, read) => read() } }),
     log: pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) }),

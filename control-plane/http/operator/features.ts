@@ -4,6 +4,7 @@ import type { HostOperations } from "../../fleet/host-operations.ts";
 import type { NodeWeightsOrders } from "../../fleet/node-weights.ts";
 import type { ReconcileStore } from "../../fleet/store.ts";
 import type { Oversight } from "../../oversight/oversight.ts";
+import type { Top } from "../../oversight/top.ts";
 import type { LimitRequests } from "../../quotas/limit-requests.ts";
 import type { SeriesReader } from "../../series/series.ts";
 
@@ -14,6 +15,7 @@ export interface OperatorFeatures {
   readonly nodeWeights: NodeWeightsOrders;
   readonly restores: Pick<ReconcileStore, "list">;
   readonly oversight: Oversight;
+  readonly top: Top;
   readonly quotas: LimitRequests;
   readonly series: SeriesReader;
 }

@@ -7,6 +7,7 @@ import { addAdminNodeRoutes, addNodeOperationRoutes } from "./node-operations-ro
 import { addOversightRoutes } from "./oversight-routes.ts";
 import { addAdminQuotaRoutes, addQuotaRoutes } from "./quotas-routes.ts";
 import { addSeriesRoutes } from "./series-routes.ts";
+import { addTopRoutes } from "./top-routes.ts";
 
 export function addOperator(endpoints: Endpoints, features: OperatorFeatures): void {
   addRestoreRoutes(endpoints, features);
@@ -18,5 +19,6 @@ export function addOperator(endpoints: Endpoints, features: OperatorFeatures): v
   addAdminNodeRoutes(endpoints, features);
   addAdminNodeWeightsRoutes(endpoints, features);
   addOversightRoutes(endpoints, features);
+  addTopRoutes(endpoints, features);
   addSeriesRoutes(endpoints, features);
 }

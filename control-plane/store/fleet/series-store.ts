@@ -14,6 +14,7 @@ import type {
 import { asked, tooLong } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
+import { hostSamples } from "./host-samples.ts";
 
 const minuteMs = 60_000;
 /** Time after a period until all control planes have written its minutes, and the shorter rows of its end exist. */
@@ -59,7 +60,7 @@ export function createSeriesStore(db: Db): SeriesStore {
 
     async sampleHosts(freshMs) {
       await sql`
-        ${samples(freshMs)}
+        ${hostSamples(freshMs)}
         insert into host_series (host_id, step, at, gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts,
           gpu_temperature, cpu_use, memory_used, running, waiting, gpu_samples)
         select host_id, 1, date_trunc('minute', now()), gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts,
@@ -83,7 +84,7 @@ export function createSeriesStore(db: Db): SeriesStore {
 
     async liveFleet(freshMs) {
       const { rows } = await sql<LiveFleet>`
-        ${samples(freshMs)}, everything (gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts, gpu_temperature,
+        ${hostSamples(freshMs)}, everything (gpus, gpus_held, gpu_use, gpu_memory_used, gpu_memory_total, gpu_power_watts, gpu_temperature,
           cpu_use, memory_used, running, waiting) as (select ${together} from sample having count(*) > 0)
         select gpus::float8, gpus_held::float8, gpu_use::float8, gpu_memory_used::float8, gpu_memory_total::float8,
           gpu_power_watts::float8, running::float8, waiting::float8 from everything`.execute(db);
@@ -183,26 +184,6 @@ export function createSeriesStore(db: Db): SeriesStore {
     },
   });
 }
-
-/** Figures of the last report of each host, as the table `sample`. */
-const samples = (freshMs: number) => sql`
-  with sample as (
-      select h.host_id, g.*, i.running, i.waiting, i.gpus_held,
-        host_figure(h.live->'load'->'cpuRatio') as cpu_use, host_figure(h.live->'load'->'memoryUsedBytes') as memory_used
-      from host h, lateral (
-        select count(*) as gpus, avg(host_figure(g->'utilizationRatio')) as gpu_use,
-          sum(host_figure(g->'memoryUsedBytes')) as gpu_memory_used, sum(host_figure(g->'memoryTotalBytes')) as gpu_memory_total,
-          sum(host_figure(g->'powerWatts')) as gpu_power_watts, max(host_figure(g->'temperatureCelsius')) as gpu_temperature,
-          coalesce(jsonb_agg(jsonb_build_array(g->'uuid', g->'utilizationRatio', g->'memoryUsedBytes', g->'powerWatts',
-            g->'temperatureCelsius')), '[]') as gpu_samples
-        from jsonb_array_elements(h.live->'gpus') g
-      ) g, lateral (
-        select coalesce(sum(host_figure(i->'inFlight')), 0) as running, coalesce(sum(host_figure(i->'waiting')), 0) as waiting,
-          (select count(distinct u) from jsonb_array_elements(h.live->'instances') j,
-            jsonb_array_elements_text(j->'gpuUuids') u) as gpus_held
-        from jsonb_array_elements(h.live->'instances') i
-      ) i where h.live is not null and h.reported_at > now() - ${interval(freshMs)}
-    )`;
 
 /** Figures of all hosts, in the order of the columns of host_series. */
 const together = sql`sum(gpus), sum(gpus_held), sum(gpu_use * gpus) / nullif(sum(gpus) filter (where gpu_use is not null), 0),

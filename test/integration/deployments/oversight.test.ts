@@ -7,9 +7,11 @@ import { deleteDeployment, restartDeployment, stopDeployment } from "../../../co
 import { DeploymentNotFound } from "../../../control-plane/deployments/errors.ts";
 import { type DeploymentKind, type NewDeployment, singleInstance } from "../../../control-plane/deployments/store.ts";
 import { createOversight, type Oversight } from "../../../control-plane/oversight/oversight.ts";
+import { createTop } from "../../../control-plane/oversight/top.ts";
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
 import { createOversightStore } from "../../../control-plane/store/deployments/oversight-store.ts";
+import { createTopStore } from "../../../control-plane/store/deployments/top-store.ts";
 import { createHostOperationStore } from "../../../control-plane/store/fleet/host-operation-store.ts";
 import { type AccountId, type DeploymentId, type HostId, type InstanceId, randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -277,5 +279,57 @@ describe("events", () => {
     expect((await oversight.events({ host: "host-1" as HostId, kind: "instance" }, undefined, 1000)).events)
       // And its placement.
       .toHaveLength(301);
+  });
+});
+
+describe("what uses the most", () => {
+  const report = (host: string, use: number, instances: readonly object[]) =>
+    sql`update host set reported_at = now(), live = ${JSON.stringify({
+      gpus: [{ uuid: "GPU-1", utilizationRatio: use }],
+      instances,
+    })}::jsonb where host_id = ${host}`.execute(database.db);
+  const used = (account: string, model: string, requests: number, spend: bigint, ago = "0 minutes") =>
+    sql`insert into request_series (account_id, model, step, at, replica_id, requests, output_tokens, spend)
+      values (${account}, ${model}, 1, date_trunc('minute', now()) - ${ago}::interval, 'r', ${requests}, ${10 * requests}, ${spend})`.execute(
+      database.db,
+    );
+
+  it("is a model with the traffic of all its names and the GPUs of its instances, whichever host claims them", async () => {
+    const chat = await made(ada, "ada/chat");
+    const idle = await made(bob, "bob/chat");
+    const instance = await placed(chat, ada, "host-1");
+    await placed(chat, ada, "host-2");
+    const foreign = await placed(idle, bob, "host-2");
+    await sql`insert into public_model (model_name, deploy_id) values ('chat', ${chat})`.execute(database.db);
+    await report("host-1", 0.5, [
+      { instanceId: instance, inFlight: 3, waiting: 2, gpuUuids: ["GPU-1"], tokensPerSecond: 9 },
+      { instanceId: foreign, inFlight: 99, waiting: 99, gpuUuids: ["GPU-1"] },
+    ]);
+    await used("", "ada/chat", 60, 1_000n);
+    await used("", "chat", 60, 2_000n, "1 minute");
+    await used("", "chat", 600, 4_000n, "30 minutes");
+    await used("", "an adapter", 1, 0n);
+    const top = createTop({ store: createTopStore(database.db) });
+    const rows = await top.read("model", "requests", 10);
+    expect(rows.map(({ id, name }) => [id, name])).toEqual([
+      [chat, "chat"],
+      [null, "an adapter"],
+      [idle, "bob/chat"],
+    ]);
+    const [first] = rows;
+    expect(first).toMatchObject({ gpusHeld: 2, gpuUse: 0.5, running: 3, waiting: 2, spendLastHour: 7_000n });
+    expect(first?.owner).toEqual({ account: ada, email: "ada@example.com" });
+    expect(first?.requestsPerSecond).toBeGreaterThan(0.9);
+    expect(first?.requestsPerSecond).toBeLessThanOrEqual(2);
+    expect((first?.tokensPerSecond ?? 0) / (first?.requestsPerSecond ?? 1)).toBeCloseTo(10);
+
+    await used(bob, "", 600, 5n);
+    const customers = await top.read("customer", "gpus", 10);
+    expect(customers.map(({ id, name, gpusHeld }) => [id, name, gpusHeld])).toEqual([
+      [ada, "ada@example.com", 2],
+      [bob, "bob@example.com", 1],
+    ]);
+    const hosts = await top.read("host", "gpu_use", 10);
+    expect(hosts).toMatchObject([{ id: "host-1", name: "gpu-host-1", gpusHeld: 1, gpuUse: 0.5, tokensPerSecond: 9 }]);
   });
 });
