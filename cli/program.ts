@@ -11,6 +11,7 @@ import { addAdminBackup } from "./commands/admin-backup.ts";
 import { addAdminBilling } from "./commands/admin-billing.ts";
 import { addAdminDeployment } from "./commands/admin-deployment.ts";
 import { addAdminDiscount } from "./commands/admin-discount.ts";
+import { addAdminIncidents } from "./commands/admin-incidents.ts";
 import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
 import { addAdminPrice } from "./commands/admin-price.ts";
@@ -106,6 +107,7 @@ const groups: readonly ((program: Command) => void)[] = [
   addAdminAccount,
   addAdminApplication,
   addAdminDeployment,
+  addAdminIncidents,
   addAdminAudit,
   addAdminSignIn,
   addAdminKey,

@@ -49,6 +49,7 @@ import { createReadiness } from "./http/core/readiness.ts";
 import { createColdStarts } from "./inference/cold-start.ts";
 import { createRequestMemory } from "./inference/request-memory.ts";
 import { limitOutageLines } from "./outage-log.ts";
+import { createIncidents } from "./oversight/incidents.ts";
 import { createOversight } from "./oversight/oversight.ts";
 import { createTop } from "./oversight/top.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
@@ -62,6 +63,7 @@ import { createChangeFeed } from "./store/core/change-feed.ts";
 import { openDatabase, pingDatabase } from "./store/core/database.ts";
 import { createKekStore } from "./store/core/kek-store.ts";
 import { migrateDatabase } from "./store/core/migrate.ts";
+import { createIncidentStore } from "./store/deployments/incident-store.ts";
 import { createOversightStore } from "./store/deployments/oversight-store.ts";
 import { createTopStore } from "./store/deployments/top-store.ts";
 import { createFleetStore } from "./store/fleet/fleet-store.ts";
@@ -346,6 +348,14 @@ async function createWork(models: Models) {
   const seriesStore = createSeriesStore(db);
   const series = createSeriesUpkeep({ store: seriesStore, tally, replica: money.replica.id, log });
 
+  const incidents = createIncidents({
+    store: createIncidentStore(db),
+    nodes: fleet.hostOperations.list,
+    restores: fleet.restores.list,
+    backupSchedules: agents.backupSchedules,
+    settledAfterMs: 1.5 * hostClockLimits.leaseMs * config.hostClockScale,
+  });
+
   const jobs = createJobs({
     db,
     address: queues,
@@ -354,6 +364,7 @@ async function createWork(models: Models) {
     maintainBackups: agents.maintain,
     sweepFiles: files.sweep,
     maintainSeries: series.run,
+    watchIncidents: incidents.watch,
     log,
     registry,
   });
@@ -385,7 +396,7 @@ async function createWork(models: Models) {
     registry,
     log,
   });
-  return { ...models, memory, files, batches, jobs, webhooks, responses, tally, seriesStore, series };
+  return { ...models, memory, files, batches, jobs, webhooks, responses, tally, seriesStore, series, incidents };
 }
 
 async function createPublicEdge(all: Parts) {
@@ -393,7 +404,7 @@ async function createPublicEdge(all: Parts) {
     all;
   const { signals, feed, nodes, money, billing, fleet, quotas, catalogue, directory, readiness, deployments, agents } =
     all;
-  const { memory, files, batches, webhooks, responses, tally, seriesStore } = all;
+  const { memory, files, batches, webhooks, responses, tally, seriesStore, incidents } = all;
   const operator = createOperatorFeatures(db, billing.funds);
   return createHttp({
     authenticator,
@@ -470,6 +481,7 @@ async function createPublicEdge(all: Parts) {
       containers: deployments.containers,
       agentInstances: agents.features.agentInstances,
     }),
+    incidents,
     top: createTop({ store: createTopStore(db) }),
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     series: createSeries({ store: seriesStore, reports: money.reports }),

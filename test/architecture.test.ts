@@ -97,7 +97,9 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/responses/": { may: ["control-plane/webhooks/", "control-plane/accounts/", ...common] },
   // What operators see and end of every tenant.
   "control-plane/oversight/": {
-    may: ["deployments/", "containers/", "agent-instances/"].map((flow) => `control-plane/${flow}`).concat(common),
+    may: ["deployments/", "containers/", "agent-instances/", "fleet/"]
+      .map((flow) => `control-plane/${flow}`)
+      .concat(common),
   },
   "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", ...common] },
   ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [...common, "control-plane/write-file.ts"] }])),

@@ -66,6 +66,8 @@ export interface EventFilter {
   readonly kind?: string;
 }
 
+export type { FoundIncident, Incident, IncidentFacts, IncidentStore } from "./incidents.ts";
+export type { IncidentKind } from "./judge.ts";
 export type { BusyHost, Holding, NamedDeployment, TopStore, Traffic } from "./top.ts";
 
 export interface OversightStore {

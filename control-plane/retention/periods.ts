@@ -32,6 +32,8 @@ export const periods = {
   batches: days(60, 1),
   /** Events of deployments and hosts. */
   events: days(30, 1),
+  /** Incidents, after their end. */
+  incidents: days(90, 1),
   /** Control planes that no longer run. */
   replicas: days(35, 2),
   /** Responses kept under an `Idempotency-Key`, after their expiry. */

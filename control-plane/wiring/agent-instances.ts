@@ -76,6 +76,10 @@ export function createAgents(
   });
   return {
     features: { agentInstances, agentBackups, dashboards },
+    /** Types with scheduled backups, and the interval of these. */
+    backupSchedules: [...catalog.types.values()]
+      .filter(({ backupEveryMs }) => backupEveryMs > 0)
+      .map(({ id, backupEveryMs }) => ({ type: id, everyMs: backupEveryMs })),
     maintain: agentBackups.maintain,
     setPrices: () => setCatalogPrices(catalog, deps.prices),
     run: async (signal: AbortSignal): Promise<void> => {

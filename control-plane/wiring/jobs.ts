@@ -28,6 +28,8 @@ export function createJobs(deps: {
   readonly sweepFiles: (signal: AbortSignal) => Promise<unknown>;
   /** Samples and roll-ups of time series; idempotent. */
   readonly maintainSeries: (signal: AbortSignal) => Promise<unknown>;
+  /** Opens and ends incidents; idempotent. */
+  readonly watchIncidents: () => Promise<unknown>;
   readonly log: Logger;
   readonly registry: Registry;
 }): RepeatedJobs {
@@ -44,6 +46,7 @@ export function createJobs(deps: {
       { name: "close-months", everyMs: 10 * minuteMs, run: deps.closeMonths },
       { name: "tend-backups", everyMs: 5 * minuteMs, run: deps.maintainBackups },
       { name: "series", everyMs: minuteMs / 2, run: deps.maintainSeries },
+      { name: "incidents", everyMs: minuteMs / 4, run: deps.watchIncidents },
       { name: "sweep-files", everyMs: 10 * minuteMs, run: deps.sweepFiles },
     ],
     log,

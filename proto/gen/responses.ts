@@ -7154,7 +7154,7 @@ export interface Responses {
        */
       at: string;
       /**
-       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
        */
       kind: string;
       deploy_id: string | null;
@@ -7190,7 +7190,7 @@ export interface Responses {
        */
       at: string;
       /**
-       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
        */
       kind: string;
       deploy_id: string | null;
@@ -7226,7 +7226,7 @@ export interface Responses {
        */
       at: string;
       /**
-       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
        */
       kind: string;
       deploy_id: string | null;
@@ -7262,7 +7262,7 @@ export interface Responses {
        */
       at: string;
       /**
-       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
        */
       kind: string;
       deploy_id: string | null;
@@ -7277,6 +7277,79 @@ export interface Responses {
       reason: string;
     }[];
     next_cursor: string | null;
+  };
+  "GET /v1/admin/incidents": {
+    incidents: {
+      id: string;
+      kind:
+        | "host_silent"
+        | "host_condition"
+        | "host_warning"
+        | "gpu_unhealthy"
+        | "spool_old"
+        | "deployment_failed"
+        | "deployment_crashing"
+        | "deployment_waiting"
+        | "webhook_failing"
+        | "ledger_imbalance"
+        | "usage_quarantined"
+        | "platform_loss"
+        | "restore_pending"
+        | "restore_incomplete"
+        | "backup_stale";
+      severity: "critical" | "warning" | "info";
+      /**
+       * One sentence
+       */
+      summary: string;
+      /**
+       * What to do
+       */
+      advice: string;
+      /**
+       * Section of the documentation: page#anchor
+       */
+      runbook: string;
+      account: {
+        uid: string;
+        email: string;
+      } | null;
+      /**
+       * name null: it was deleted
+       */
+      deployment: {
+        id: string;
+        name: string | null;
+      } | null;
+      /**
+       * Host; name null: it was removed
+       */
+      node: {
+        id: string;
+        name: string | null;
+      } | null;
+      /**
+       * UUID
+       */
+      gpu: string | null;
+      /**
+       * ISO 8601
+       */
+      began_at: string;
+      /**
+       * ISO 8601; null: it is open
+       */
+      ended_at: string | null;
+    }[];
+    next_cursor: string | null;
+    /**
+     * Open incidents by severity, whatever the filter
+     */
+    open: {
+      critical: number;
+      warning: number;
+      info: number;
+    };
   };
   "GET /v1/admin/top": {
     by: string;

@@ -51,3 +51,12 @@ it("shows the models, customers and hosts that use the most", async () => {
   expect((await stoker(adminKey, "top", "--by", "host")).out).toMatch(/^gpu-1 +- +- +40.5 +2 +75% +1 +-$/m);
   expect(await stoker(apiKey, "top", "--by", "model")).toMatchObject({ code: 3 });
 });
+
+it("lists open and ended incidents", async () => {
+  const open = await stoker(adminKey, "admin", "incidents");
+  expect(open.out).toMatch(/^2026-08-06T07:06:40 +warning +ada\/my-llm of ada@example.com failed: out of memory.$/m);
+  expect((await stoker(adminKey, "admin", "incidents", "--ended")).out).toMatch(
+    /T07:07:40 +critical +gpu-1 does not report.$/m,
+  );
+  expect(await stoker(apiKey, "admin", "incidents")).toMatchObject({ code: 3 });
+});

@@ -45,6 +45,7 @@ import { deployment, fakeDeployments, fakeOversight } from "./deployment-ports.t
 import { fakeFactors, ticket } from "./factor-ports.ts";
 import { fakeFiles, fileId } from "./file-ports.ts";
 import { fakeHosts } from "./fleet-records.ts";
+import { fakeIncidents } from "./incidents.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeModelRecords } from "./model-records.ts";
 import { fakeNodeWeights } from "./node-weights.ts";
@@ -394,6 +395,7 @@ export function fakePorts() {
     readiness: () => ({ isReady: true }),
     registry,
     tally,
+    incidents: fakeIncidents(),
     top: createTop({ store: fakeTopStore() }),
     feed: new LiveFeed(fakeSeriesStore(), 20),
     series: createSeries({ store: fakeSeriesStore(), reports: { run: (_, read) => read() } }),

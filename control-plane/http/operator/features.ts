@@ -3,6 +3,7 @@ import type { Enrolment } from "../../fleet/enrolment.ts";
 import type { HostOperations } from "../../fleet/host-operations.ts";
 import type { NodeWeightsOrders } from "../../fleet/node-weights.ts";
 import type { ReconcileStore } from "../../fleet/store.ts";
+import type { Incidents } from "../../oversight/incidents.ts";
 import type { Oversight } from "../../oversight/oversight.ts";
 import type { Top } from "../../oversight/top.ts";
 import type { LimitRequests } from "../../quotas/limit-requests.ts";
@@ -16,6 +17,7 @@ export interface OperatorFeatures {
   readonly restores: Pick<ReconcileStore, "list">;
   readonly oversight: Oversight;
   readonly top: Top;
+  readonly incidents: Pick<Incidents, "list">;
   readonly quotas: LimitRequests;
   readonly series: SeriesReader;
 }

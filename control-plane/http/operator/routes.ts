@@ -2,6 +2,7 @@ import type { Endpoints } from "../core/endpoint.ts";
 import { addAdminNodeWeightsRoutes } from "./admin-node-weights-routes.ts";
 import { addAdminAuditRoutes, addRestoreRoutes } from "./admin-restores-routes.ts";
 import type { OperatorFeatures } from "./features.ts";
+import { addIncidentRoutes } from "./incidents-routes.ts";
 import { addNodeEnrolmentRoutes } from "./node-enrolment-routes.ts";
 import { addAdminNodeRoutes, addNodeOperationRoutes } from "./node-operations-routes.ts";
 import { addOversightRoutes } from "./oversight-routes.ts";
@@ -19,6 +20,7 @@ export function addOperator(endpoints: Endpoints, features: OperatorFeatures): v
   addAdminNodeRoutes(endpoints, features);
   addAdminNodeWeightsRoutes(endpoints, features);
   addOversightRoutes(endpoints, features);
+  addIncidentRoutes(endpoints, features);
   addTopRoutes(endpoints, features);
   addSeriesRoutes(endpoints, features);
 }

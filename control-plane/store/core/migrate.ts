@@ -21,6 +21,7 @@ import * as instanceAwaited from "../migrations/0055-instance-awaited.ts";
 import * as oneMinute from "../migrations/0056-one-minute.ts";
 import * as events from "../migrations/0057-events.ts";
 import * as series from "../migrations/0058-series.ts";
+import * as incidents from "../migrations/0059-incidents.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -45,6 +46,7 @@ const migrations: Record<string, Migration> = {
   "0056-one-minute": oneMinute,
   "0057-events": events,
   "0058-series": series,
+  "0059-incidents": incidents,
 };
 
 /**

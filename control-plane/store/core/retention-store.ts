@@ -49,6 +49,9 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
   events: (before, limit) => sql`
     delete from event where event_id in (
       select event_id from (select event_id, at from event order by event_id limit ${limit}) oldest where at < ${before})`,
+  incidents: (before, limit) => sql`
+    delete from incident where incident_id in (
+      select incident_id from incident where ended_at < ${before} order by ended_at limit ${limit})`,
   replicas: (before, limit) => sql`
     delete from replica where replica_id in (
       select replica_id from replica r where seen_at < ${before}

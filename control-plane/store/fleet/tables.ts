@@ -3,6 +3,7 @@
 import type { ColumnType, Generated } from "kysely";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { HostLive, Inventory, ReconcileReport, UnknownInstance } from "../../fleet/store.ts";
+import type { IncidentKind } from "../../oversight/store.ts";
 import type { DefaultTime, Json, OptionalJson, Time } from "../core/columns.ts";
 
 export interface FleetTables {
@@ -140,6 +141,24 @@ export interface FleetTables {
     /** New status, phase, number of instances or of restarts, or version; empty: the kind says all. */
     state: Generated<string>;
     reason: Generated<string>;
+  };
+  /** Written by a repeated job; at most one of a kind and subject is open. */
+  incident: {
+    incidentId: Generated<bigint>;
+    kind: IncidentKind;
+    subject: string;
+    /** 1 info, 2 warning, 3 critical. */
+    severity: number;
+    summary: string;
+    advice: Generated<string>;
+    accountId: AccountId | null;
+    deployId: DeploymentId | null;
+    hostId: HostId | null;
+    gpuUuid: string | null;
+    beganAt: DefaultTime;
+    /** Last change of its texts. */
+    seenAt: DefaultTime;
+    endedAt: Time | null;
   };
   /** Sums of requests in `step` minutes from `at` on. */
   requestSeries: {

@@ -3,20 +3,16 @@ import type { AccountId } from "../../../proto/ids.ts";
 import type { MoneyOverviewStore } from "../../billing/store.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
+import { moneySums } from "./money-sums.ts";
 
 export function createMoneyOverviewStore(db: Db): MoneyOverviewStore {
   return asked<MoneyOverviewStore>({
     async overview(month, max) {
       const sums = await sql<{ imbalance: bigint; leased: bigint; open: bigint; loss: bigint; quarantined: bigint }>`
         select
-          (select coalesce(sum(abs(total)), 0)::bigint from (
-            select sum(amount) as total from ledger_entry where posted_at > now() - interval '10 minutes'
-            group by transaction_id having sum(amount) <> 0) unbalanced) as imbalance,
           (select coalesce(sum(granted - settled), 0)::bigint from lease where closed_at is null) as leased,
           (select count(*) from lease where closed_at is null) as open,
-          (select coalesce(sum(amount), 0)::bigint from ledger_entry
-            where posted_at > now() - interval '1 hour' and book = 'platform_loss') as loss,
-          (select count(*) from usage_quarantine where resolved_at is null) as quarantined`.execute(db);
+          ${moneySums}`.execute(db);
       const suspended = await sql<{ reason: string; accounts: bigint }>`
         select reason, count(*) as accounts from account_suspension group by 1 order by 1`.execute(db);
       const spenders = await sql<{

@@ -86,6 +86,7 @@ const emptied = [
 const swept = [
   "dashboard_visit",
   "event",
+  "incident",
   "file",
   "batch",
   "idempotency",

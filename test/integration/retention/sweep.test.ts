@@ -60,6 +60,11 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "event",
     column: "host_id",
   },
+  incidents: {
+    insert: "insert into incident (kind, subject, severity, summary, ended_at) values ('host_warning', $1, 1, 's', $2)",
+    table: "incident",
+    column: "subject",
+  },
   leases: {
     insert: `insert into lease (lease_id, budget_id, replica_id, replica_epoch, granted, expires_at, closed_at)
       values ($1, 'account/u:1', 'r-of-leases', 1, 1, $2, $2)`,

@@ -196,6 +196,7 @@ async function insertTheRest(url: string): Promise<void> {
        values ('ended', ${deployment}, ${account}, ${host}, now());
      insert into host_series (host_id, step, at, gpus, gpus_held, running, waiting) values (${host}, 360, now(), 8, 4, 2, 0);
      insert into request_series (account_id, model, step, at, replica_id, requests) values (${account}, '', 360, now(), '', 5);
+     insert into incident (kind, subject, severity, summary, ended_at) values ('platform_loss', '', 1, 'loss', now());
      insert into kek (version, fingerprint, in_use_at) values (1, '\\x03', now());
      insert into measured_memory (version, engine, gpu, settings, peak_bytes, expected_bytes)
        values ('v', 'stoker', 'H100-80GB', '1 4 0', 1073741824, 1000000000);
