@@ -2013,6 +2013,9 @@ export interface Responses {
        */
       period: string;
       invoice_type: string;
+      /**
+       * Empty for an operator who acts as the account
+       */
       hosted_invoice_url: string;
       invoice_pdf: string | null;
     }[];
@@ -8085,6 +8088,9 @@ export interface Responses {
        */
       id: string;
       request_id: string;
+      /**
+       * Without its query for an operator who acts as the account
+       */
       url: string;
       state: "pending" | "delivered" | "exhausted";
       /**
@@ -8128,6 +8134,9 @@ export interface Responses {
      */
     id: string;
     request_id: string;
+    /**
+     * Without its query for an operator who acts as the account
+     */
     url: string;
     state: "pending" | "delivered" | "exhausted";
     /**
@@ -8183,6 +8192,9 @@ export interface Responses {
      */
     id: string;
     request_id: string;
+    /**
+     * Without its query for an operator who acts as the account
+     */
     url: string;
     state: "pending" | "delivered" | "exhausted";
     /**

@@ -19,11 +19,15 @@ async function ask(method: string, path: string, key = operatorKey, account = ad
 
 interface Described {
   readonly security?: readonly unknown[];
+  readonly parameters?: readonly { readonly name: string }[];
 }
 
 /** Operations that an operator may send for another account; every other one must be refused. */
 const open = new Set([
   "/v1/metrics/series",
+  "/payment/invoices",
+  "/v1/user/loras",
+  "/v1/webhooks/deliveries",
   "/v1/usage/days",
   "/v1/requests",
   "/v1/requests/{request_id}",
@@ -114,6 +118,11 @@ describe("X-Stoker-Act-As", () => {
         if (answer.status === 403 && answer.text.includes("X-Stoker-Act-As reads lists")) continue;
         answered.push(method === "get" ? path : `${method} ${path}`);
       }
+    const described = Object.entries(paths).filter(([, { get }]) =>
+      get?.parameters?.some(({ name }) => name === "X-Stoker-Act-As"),
+    );
+    // Public without a credential, so it has no security.
+    expect(described.map(([path]) => path).toSorted()).toEqual([...open, "/v1/metrics/live"].toSorted());
     expect(answered.filter((path) => !open.has(path))).toEqual([]);
     expect([...open].filter((path) => !answered.includes(path))).toEqual([]);
   });

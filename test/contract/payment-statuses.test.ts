@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { invoice } from "../fakes/payment-ports.ts";
-import { ada } from "../fakes/ports.ts";
+import { ada, adminKey } from "../fakes/ports.ts";
 import { answerTo, check, type Row } from "./status-row.ts";
 
 const rows: readonly Row[] = [
@@ -52,6 +52,14 @@ const rows: readonly Row[] = [
   { call: "GET /payment/invoices?limit=51", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
   { call: "GET /payment/invoices?starting_after=inv_other", status: 404, holds: { code: "invoice_not_found" } },
   { call: "GET /payment/invoices", status: 401, key: null },
+  // The links open without a key.
+  {
+    call: "GET /payment/invoices?limit=1",
+    status: 200,
+    key: adminKey,
+    send: { "x-stoker-act-as": ada.account },
+    holds: { invoices: [{ hosted_invoice_url: "" }] },
+  },
   { call: "GET /invoices/inv_1?sig=wrong", status: 404, key: null, holds: { code: "invoice_not_found" } },
   { call: "GET /invoices/inv_1", status: 422, key: null, holds: { detail: [{ loc: ["query", "sig"] }] } },
 ];

@@ -8,7 +8,7 @@ import {
   webhookQueueFull,
 } from "../../control-plane/webhooks/errors.ts";
 import { nano } from "../../proto/money.ts";
-import { ada, apiKey, fakePorts, jwtOfAda, servedModel } from "../fakes/ports.ts";
+import { ada, adminKey, apiKey, fakePorts, jwtOfAda, servedModel } from "../fakes/ports.ts";
 import { deliveryOfAda, type FakeWebhooks } from "../fakes/webhooks.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
@@ -62,6 +62,20 @@ const rows: readonly Row[] = [
     status: 404,
     given: refuse("webhooks", "replay")(deliveryEmptied()),
     holds: { code: "webhook_results_not_found" },
+  },
+  // The query may hold a secret.
+  {
+    call: "GET /v1/webhooks/deliveries",
+    status: 200,
+    key: adminKey,
+    send: { "x-stoker-act-as": ada.account },
+    given: ({ deps }) => {
+      deps.webhooks.deliveries = async () => ({
+        deliveries: [{ ...deliveryOfAda, url: "https://example.com/hook?token=secret" }],
+        nextCursor: null,
+      });
+    },
+    holds: { deliveries: [{ url: "https://example.com/hook" }] },
   },
   { call: "GET /v1/webhooks/deliveries?limit=0", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
   { call: `GET ${results}&sig=good`, key: null, status: 200, holds: { results: [] } },

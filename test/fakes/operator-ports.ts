@@ -39,9 +39,9 @@ export function fakeOperator(ada: Caller): Operator {
     accounts: () => Promise.resolve({ accounts: [detail], nextCursor: null }),
     account: known,
     noteView: async () => {},
-    actAs: async (account) => {
+    actAs: async (account, { by }) => {
       await known(account);
-      return { ...ada, role: "read" };
+      return { ...ada, role: "read", operator: by as AccountId };
     },
     changeAccount: known,
     credit: async ({ account }) => void (await known(account)),

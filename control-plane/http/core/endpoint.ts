@@ -14,7 +14,7 @@ import { enterBySession, sessionCookieOf } from "../accounts/session.ts";
 import { coerceForm, unwrapForm } from "../body/form-body.ts";
 import { bodyLimitBytes, smallBodyBytes } from "../body/json-body.ts";
 import type { AddressLimits } from "../connections/address-limits.ts";
-import { takesIdempotencyKey } from "../docs/open-api.ts";
+import { takesActAs, takesIdempotencyKey } from "../docs/open-api.ts";
 import type { Dialect } from "../errors/error-body.ts";
 import { errorResponses } from "../errors/error-responses.ts";
 import { bodyMissing } from "../errors/errors.ts";
@@ -339,6 +339,7 @@ function schemaOf(endpoint: AnyEndpoint, isAlias: boolean): object {
     ...(query ? { querystring: query } : {}),
     ...(params ? { params } : {}),
     ...(endpoint.idempotent ? { [takesIdempotencyKey]: true } : {}),
+    ...(endpoint.isOpenToOperators ? { [takesActAs]: true } : {}),
     response: {
       200: answer,
       ...(endpoint.accepted === undefined ? {} : { 202: Type.Null({ description: endpoint.accepted }) }),

@@ -210,6 +210,7 @@ function addOwnAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Deployme
     });
 
   own.get("/v1/user/loras", {
+    isOpenToOperators: true,
     summary: "List your adapters",
     answer: Loras,
     handler: async ({ caller }) => (await adapters.list(caller.account, undefined)).map(renderLora),

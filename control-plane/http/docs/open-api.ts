@@ -7,6 +7,18 @@ import { bodyExamples } from "./body-examples.ts";
 /** Marks a route's schema: the description then contains the header. idempotency.ts validates it with better messages. */
 export const takesIdempotencyKey = Symbol("Idempotency-Key");
 
+/** Marks a route's schema: an operator may send it for another account, and the description contains the header for it. */
+export const takesActAs = Symbol("X-Stoker-Act-As");
+
+const actAs = {
+  "X-Stoker-Act-As": {
+    type: "string",
+    maxLength: 64,
+    description:
+      "For operators: uid of the account whose records are read, as its owner sees them, without secrets. Audited (`account.view`). " +
+      "Operations without this header refuse it with 403",
+  },
+};
 const idempotencyKey = {
   "Idempotency-Key": {
     type: "string",
@@ -44,6 +56,7 @@ export const openApi: FastifyDynamicSwaggerOptions = {
     const schema = withExamples(given, `${String(route.method)} ${path}`);
     const headers = {
       ...(takesIdempotencyKey in schema ? idempotencyKey : {}),
+      ...(takesActAs in schema ? actAs : {}),
       ...(schema.tags?.[0] === "inference" && schema.body ? serviceSource : {}),
     };
     const hasHeaders = Object.keys(headers).length > 0;

@@ -21,7 +21,7 @@ const nullableText = (description: string) => Type.Union([Type.String(), Type.Nu
 const WebhookDeliveryBody = Type.Object({
   id: Type.String({ description: "The header `webhook-id`, the same on every attempt" }),
   request_id: Type.String(),
-  url: Type.String(),
+  url: Type.String({ description: "Without its query for an operator who acts as the account" }),
   state: Type.Unsafe<string>({ type: "string", enum: ["pending", "delivered", "exhausted"] }),
   error_code: nullableText("Why the request failed; null: it succeeded"),
   error_message: nullableText("Message of the error"),
@@ -73,12 +73,17 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     handler: async ({ caller, reply }) => renderSecret(await webhooks.rotate(caller.account, reply.request.ip)),
   });
   own.get("/v1/webhooks/deliveries", {
+    isOpenToOperators: true,
     summary: "List webhook deliveries of the last 7 days, newest first",
     query: WebhookDeliveryQuery,
     answer: WebhookDeliveryList,
     async handler({ caller, query }) {
       const page = await webhooks.deliveries(caller.account, query.cursor, query.limit ?? 20);
-      return { deliveries: page.deliveries.map(renderDelivery), next_cursor: page.nextCursor };
+      const shown = page.deliveries.map(renderDelivery);
+      // The query of a receiver's URL may hold a secret.
+      const deliveries =
+        caller.operator === undefined ? shown : shown.map((one) => ({ ...one, url: withoutQuery(one.url) }));
+      return { deliveries, next_cursor: page.nextCursor };
     },
   });
   const one = {
@@ -131,6 +136,11 @@ const renderSecret = ({ secret, madeAtMs, previousUntilMs }: WebhookSecret) => (
   created_at: unixSeconds(madeAtMs),
   previous_secret_expires_at: unixSecondsOrNull(previousUntilMs),
 });
+
+function withoutQuery(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return origin + pathname;
+}
 
 const renderDelivery = (one: DeliveryRecord) => ({
   id: one.webhookId,

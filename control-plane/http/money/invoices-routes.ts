@@ -13,6 +13,7 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   const open = endpoints.with({ tag: "billing", access: "public" });
 
   own.get("/payment/invoices", {
+    isOpenToOperators: true,
     summary: "List invoices of closed months, newest first",
     query: InvoiceQuery,
     answer: InvoiceList,
@@ -25,7 +26,11 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
       const found = await deps.invoices.list(caller.account, query.limit ?? 10, query.starting_after);
       const origin = originOf(deps.publicUrl, reply.request);
       return {
-        invoices: found.invoices.map((invoice) => renderInvoice(invoice, origin)),
+        // An operator gets no links, because they open without a key.
+        invoices: found.invoices.map((invoice) => ({
+          ...renderInvoice(invoice, origin),
+          ...(caller.operator === undefined ? {} : { hosted_invoice_url: "" }),
+        })),
         has_more: found.hasMore,
         next_cursor: found.hasMore ? (found.invoices.at(-1)?.id ?? null) : null,
       };

@@ -93,7 +93,7 @@ export const InvoiceList = Type.Object({
       due_date: Type.Integer({ description: "Unix seconds" }),
       period: Type.String({ description: "YYYY.MM" }),
       invoice_type: Type.String(),
-      hosted_invoice_url: Type.String(),
+      hosted_invoice_url: Type.String({ description: "Empty for an operator who acts as the account" }),
       invoice_pdf: nullable.string(),
     }),
   ),

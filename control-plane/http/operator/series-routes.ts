@@ -76,7 +76,11 @@ export function addSeriesRoutes(endpoints: Endpoints, { series, hosts }: Operato
     async handler({ caller, query }) {
       const { by, model, limit } = query;
       return rendered(
-        await series.requests(caller.account, { account: caller.account, by, model, limit }, rangeOf(query)),
+        await series.requests(
+          caller.operator ?? caller.account,
+          { account: caller.account, by, model, limit },
+          rangeOf(query),
+        ),
         query,
       );
     },
