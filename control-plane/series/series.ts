@@ -36,7 +36,8 @@ export interface SeriesAnswer {
 /** Lengths of a point in seconds. Each is a multiple of a resolution and divides a day. */
 export const steps = [60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400] as const;
 export const maxPoints = 500;
-const usualPoints = 300;
+/** More often than needed on a screen; a day then consists of rows of 10 minutes. */
+const usualPoints = 200;
 const minRangeMs = 5 * 60_000;
 const maxRangeMs = keptMs[360];
 /** The start of a range may lie this much before the oldest kept row. */

@@ -47,8 +47,8 @@ export function createSeriesUpkeep(deps: {
       const failures: unknown[] = [];
       const steps = [
         () => store.sampleHosts(freshMs),
-        store.writeSpend,
-        store.rollUp,
+        // Rows are rolled up once, with what was charged in their time.
+        () => store.writeSpend().then(store.rollUp),
         ...resolutions.map((resolution) => async () => {
           while (!signal.aborted && (await store.deleteOld(resolution, keptMs[resolution], batch)) >= batch);
         }),

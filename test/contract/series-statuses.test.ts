@@ -8,7 +8,7 @@ const admin = "GET /v1/admin/metrics/series";
 const requests = { name: "requests", labels: {} };
 
 const rows: readonly Row[] = [
-  { call: `${own}?names=requests`, status: 200, holds: { step_seconds: 300, series: [requests] } },
+  { call: `${own}?names=requests`, status: 200, holds: { step_seconds: 600, series: [requests] } },
   { call: `${own}?by=model&names=requests`, status: 200, holds: { series: [{ labels: { model: "org/model" } }] } },
   { call: own, status: 401, key: null },
   { call: `${own}?step=61`, status: 422, holds: { code: "bad_range" } },

@@ -15,7 +15,7 @@ const range = {
     Type.Integer({
       minimum: 60,
       maximum: 86_400,
-      description: `Seconds of a point: ${steps.join(", ")}. At most ${maxPoints} points; at least 600 where the range begins more than a day ago, 21600 where more than 14 days ago. Default: at most 300 points`,
+      description: `Seconds of a point: ${steps.join(", ")}. At most ${maxPoints} points; at least 600 where the range begins more than a day ago, 21600 where more than 14 days ago. Default: at most 200 points`,
     }),
   ),
   names: Type.Optional(Type.String({ maxLength: 500, description: "Comma list of series; default: all" })),

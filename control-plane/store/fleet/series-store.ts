@@ -11,6 +11,7 @@ import type {
   SeriesStore,
   Window,
 } from "../../series/store.ts";
+import { inTransaction } from "../core/database.ts";
 import { asked, tooLong } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
@@ -19,9 +20,11 @@ import { hostSamples } from "./host-samples.ts";
 const minuteMs = 60_000;
 /** Time after a period until all control planes have written its minutes, and the shorter rows of its end exist. */
 const rolled = [
-  { from: 1, to: 10, waitMs: 2 * minuteMs, maxPeriods: 6 },
-  { from: 10, to: 360, waitMs: 15 * minuteMs, maxPeriods: 4 },
+  { from: 1, to: 10, waitMs: 2 * minuteMs },
+  { from: 10, to: 360, waitMs: 15 * minuteMs },
 ] as const;
+/** Statements that a roll-up of requests is divided into, each within the time limit of a statement. */
+const slices = 8;
 /** A ledger entry is visible at most this long after its time. */
 const ledgerWaitMs = 15_000;
 const tables = ["request_series", "host_series"] as const;
@@ -95,29 +98,31 @@ export function createSeriesStore(db: Db): SeriesStore {
       const newest = sql`(select max(at) from request_series
         where account_id = '' and model = '' and step = 1 and replica_id = 'ledger')`;
       const charged = sql`book = 'customer_spent' and kind <> 'invoice'`;
-      // Before the first row: only what was charged since this version started.
-      const { rows } = await sql<{ first: Date | null }>`
-        select date_trunc('minute', min(posted_at)) as first from ledger_entry
-        where ${charged} and posted_at >= coalesce(${newest} + interval '1 minute', date_trunc('minute', now()) - interval '10 minutes')
-          and posted_at < date_trunc('minute', now() - ${interval(ledgerWaitMs)})`.execute(db);
-      const first = rows[0]?.first?.toISOString();
-      if (first === undefined) return;
-      await sql`
-        insert into request_series (account_id, model, step, at, replica_id, spend)
-        select coalesce(account_id, ''), coalesce(model, ''), 1, at, 'ledger', sum(amount)::bigint from (
-          select account_id, coalesce(model, '') as model, date_trunc('minute', posted_at) as at, amount from ledger_entry
-          where ${charged} and posted_at >= ${first}::timestamptz and posted_at < ${first}::timestamptz + interval '1 hour'
-            and posted_at < date_trunc('minute', now() - ${interval(ledgerWaitMs)})
-        ) posted
-        group by grouping sets ((at, account_id, model), (at, account_id), (at, model), (at))
-        having not (grouping(model) = 0 and model = '')
-        on conflict do nothing`.execute(db);
+      const ended = sql`date_trunc('minute', now() - ${interval(ledgerWaitMs)})`;
+      for (;;) {
+        // Before the first row: only what was charged since this version started.
+        const { rows } = await sql<{ first: Date | null }>`
+          select date_trunc('minute', min(posted_at)) as first from ledger_entry where ${charged} and posted_at < ${ended}
+            and posted_at >= coalesce(${newest} + interval '1 minute', date_trunc('minute', now()) - interval '10 minutes')`.execute(
+          db,
+        );
+        const first = rows[0]?.first?.toISOString();
+        if (first === undefined) return;
+        await sql`
+          insert into request_series (account_id, model, step, at, replica_id, spend)
+          select coalesce(account_id, ''), coalesce(model, ''), 1, at, 'ledger', sum(amount)::bigint from (
+            select account_id, coalesce(model, '') as model, date_trunc('minute', posted_at) as at, amount from ledger_entry
+            where ${charged} and posted_at >= ${first}::timestamptz and posted_at < ${first}::timestamptz + interval '10 minutes'
+              and posted_at < ${ended}
+          ) posted
+          group by grouping sets ((at, account_id, model), (at, account_id), (at, model), (at))
+          having not (grouping(model) = 0 and model = '')
+          on conflict do nothing`.execute(db);
+      }
     },
 
     async rollUp() {
-      for (const table of tables)
-        for (const { from, to, waitMs, maxPeriods } of rolled)
-          await rollUp(db, table, { from, to, waitMs, maxPeriods });
+      for (const table of tables) for (const one of rolled) await rollUp(db, table, one);
     },
 
     async deleteOld(resolution, olderMs, limit) {
@@ -219,16 +224,7 @@ async function rowsOf(db: Db, table: Table, { fromMs, toMs, resolution }: Window
   return sql<boolean>`(${sql.join(parts, sql` or `)})`;
 }
 
-async function rollUp(
-  db: Db,
-  table: Table,
-  {
-    from,
-    to,
-    waitMs,
-    maxPeriods,
-  }: { readonly from: number; readonly to: number; readonly waitMs: number; readonly maxPeriods: number },
-): Promise<void> {
+async function rollUp(db: Db, table: Table, { from, to, waitMs }: (typeof rolled)[number]): Promise<void> {
   const of = sql.table(table);
   const period = (time: RawBuilder<unknown>) => sql`date_bin(${minutes(to)}, ${time}, ${epoch})`;
   const ended = period(sql`now() - ${interval(waitMs)}`);
@@ -238,10 +234,18 @@ async function rollUp(
         and at >= coalesce((select max(at) from ${of} where step = ${to}) + ${minutes(to)}, '-infinity')`.execute(db);
     const first = rows[0]?.first?.getTime();
     if (first === undefined) return;
-    const part = sql`step = ${from} and at >= ${at(first)} and at < ${at(first + maxPeriods * to * minuteMs)} and at < ${ended}`;
-    await (table === "request_series" ? rollRequests : rollHosts)(part, to, period(sql`at`)).execute(db);
+    const part = sql`step = ${from} and at >= ${at(first)} and at < ${at(first + to * minuteMs)}`;
+    // A transaction, because a period with a row counts as rolled up.
+    await inTransaction(db, async (trx) => {
+      if (table === "host_series") await rollHosts(part, to, period(sql`at`)).execute(trx);
+      else
+        for (let n = 0; n < slices; n += 1)
+          await rollRequests(sql`${part} and ${sliceOf} = ${n}`, to, period(sql`at`)).execute(trx);
+    });
   }
 }
+
+const sliceOf = sql`(hashtext(account_id || model) & ${slices - 1})`;
 
 const rollRequests = (part: RawBuilder<unknown>, to: number, period: RawBuilder<unknown>) => sql`
   insert into request_series (account_id, model, step, at, replica_id, requests, client_errors, server_errors, aborted, input_tokens, output_tokens,

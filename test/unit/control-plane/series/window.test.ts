@@ -10,7 +10,8 @@ describe("the points of a range", () => {
   it.each([
     [hourMs, 60, 1],
     [6 * hourMs, 120, 1],
-    [dayMs, 300, 1],
+    [12 * hourMs, 300, 1],
+    [dayMs, 600, 10],
     [7 * dayMs, 3_600, 10],
     [14 * dayMs, 7_200, 10],
     [30 * dayMs, 21_600, 360],
