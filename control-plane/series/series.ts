@@ -136,7 +136,7 @@ const percentiles = (name: string, of: (point: RequestPoint) => Histogram) =>
 
 const rounded = (value: number | null) => (value === null ? null : Math.round(value * 1000) / 1000);
 
-export const requestValues: Values<RequestPoint> = {
+const requestValues: Values<RequestPoint> = {
   requests: count((point) => point.requests),
   errors_4xx: count((point) => point.clientErrors),
   errors_5xx: count((point) => point.serverErrors),
@@ -151,7 +151,7 @@ export const requestValues: Values<RequestPoint> = {
 const measured = <Point>(of: (point: Point) => number | null) =>
   ({ of: (point: Point) => rounded(of(point)), none: null }) as const;
 
-export const hostValues: Values<HostFigures> = {
+const hostValues: Values<HostFigures> = {
   gpus: measured((point) => point.gpus),
   gpus_held: measured((point) => point.gpusHeld),
   gpu_use_ratio: measured((point) => point.gpuUse),
@@ -165,7 +165,7 @@ export const hostValues: Values<HostFigures> = {
   waiting_requests: measured((point) => point.waiting),
 };
 
-export const gpuValues: Values<{
+const gpuValues: Values<{
   readonly use: number | null;
   readonly memoryUsed: number | null;
   readonly powerWatts: number | null;
@@ -176,6 +176,8 @@ export const gpuValues: Values<{
   gpu_power_watts: measured((point) => point.powerWatts),
   gpu_temperature_celsius: measured((point) => point.temperature),
 };
+
+export const seriesNames: ReadonlySet<string> = new Set([requestValues, hostValues].flatMap(Object.keys));
 
 function columns<Point extends { readonly atMs: number }>(
   { fromMs, toMs, stepMs }: Window,

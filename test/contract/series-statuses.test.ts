@@ -17,6 +17,7 @@ const rows: readonly Row[] = [
   { call: `${own}?from=yesterday`, status: 422 },
   { call: `${own}?by=account`, status: 422 },
   { call: `${own}?limit=21`, status: 422 },
+  { call: `${own}?names=requests,cats`, status: 422, holds: { code: "unknown_series" } },
   {
     call: `${admin}?names=requests,gpus&from=now-1h`,
     status: 200,

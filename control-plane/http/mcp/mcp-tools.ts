@@ -9,6 +9,8 @@ export interface ToolOperation {
   readonly isRead?: boolean;
   /** Deletes or stops something. */
   readonly isDestructive?: boolean;
+  /** Query parameter that is no argument of the tool. */
+  readonly omits?: string;
   /** Listed for operators only; the API refuses others anyway. */
   readonly isForOperators?: boolean;
 }
@@ -27,7 +29,9 @@ export const toolOperations: readonly ToolOperation[] = [
   read("get_usage_by_day", "/v1/usage/days"),
   read("list_requests", "/v1/requests"),
   read("get_request", "/v1/requests/{request_id}"),
-  read("get_live_metrics", "/v1/metrics/live"),
+  // A call returns one document.
+  { ...read("get_live_metrics", "/v1/metrics/live"), omits: "stream" },
+  read("get_account_series", "/v1/metrics/series"),
   read("list_deployments", "/deploy/list"),
   read("get_deployment", "/deploy/{deploy_id}"),
   read("get_deployment_placement", "/deploy/{deploy_id}/placement"),
@@ -43,6 +47,9 @@ export const toolOperations: readonly ToolOperation[] = [
   { name: "delete_deployment", operation: "DELETE /deploy/{deploy_id}", isDestructive: true },
   { ...read("list_hosts", "/v1/admin/nodes"), isForOperators: true },
   { ...read("get_host", "/v1/admin/nodes/{id}"), isForOperators: true },
+  { ...read("list_incidents", "/v1/admin/incidents"), isForOperators: true },
+  { ...read("list_top", "/v1/admin/top"), isForOperators: true },
+  { ...read("get_series", "/v1/admin/metrics/series"), isForOperators: true },
 ];
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -76,7 +83,9 @@ export function toolOf(paths: ApiPaths, known: ToolOperation): Tool {
   const described = paths[path]?.[method.toLowerCase()];
   if (!described) throw new Error(`no operation ${known.operation}`);
   // Headers are not arguments: an Idempotency-Key belongs to the transport.
-  const parameters = (described.parameters ?? []).filter((one) => one.in === "path" || one.in === "query");
+  const parameters = (described.parameters ?? []).filter(
+    (one) => one.in === "path" || (one.in === "query" && one.name !== known.omits),
+  );
   const body = described.requestBody?.content?.["application/json"]?.schema;
   const bodyProperties = (body?.["properties"] ?? {}) as Readonly<Record<string, Schema>>;
   return {

@@ -1,7 +1,7 @@
 // Time series of requests and hosts: an account's own, and those of the whole installation for operators.
 import { type Static, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
-import { maxPoints, maxSeries, type SeriesAnswer, steps } from "../../series/series.ts";
+import { maxPoints, maxSeries, type SeriesAnswer, seriesNames, steps } from "../../series/series.ts";
 import { invalid } from "../../service-error.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { readRange } from "../core/read-range.ts";
@@ -132,6 +132,16 @@ function rendered(
   { names }: { readonly names?: string },
 ): Static<typeof SeriesColumns> {
   const wanted = names === undefined ? undefined : new Set(names.split(",").map((name) => name.trim()));
+  const unknown = wanted && [...wanted].find((name) => !seriesNames.has(name));
+  if (unknown !== undefined)
+    throw invalid(
+      "unknown_series",
+      `Unknown series ${JSON.stringify(unknown)}. Series: ${[...seriesNames].join(", ")}.`,
+      {
+        param: "names",
+        in: "query",
+      },
+    );
   return {
     step_seconds: stepSeconds,
     times: [...times],
