@@ -5,6 +5,9 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import type { Backend, JobsAddress } from "./backend.ts";
 import { type BackgroundQueue, createBackgroundQueue } from "./background-queue.ts";
 
+/** The metrics count runs; thousands of rows of successful ones a day would say no more. */
+const finished = { removeOnComplete: true, removeOnFail: { count: 100 } };
+
 export interface RepeatedJob {
   readonly name: string;
   readonly everyMs: number;
@@ -51,7 +54,7 @@ export function createRepeatedJobs(deps: {
     for (const { name, everyMs } of jobs) {
       const known = await queue.getJobScheduler(name);
       if (known?.every === everyMs) continue;
-      await queue.upsertJobScheduler(name, { every: everyMs }, { name, data: {} });
+      await queue.upsertJobScheduler(name, { every: everyMs }, { name, data: {}, opts: finished });
       log.info({ job: name, everySeconds: everyMs / 1000 }, "job scheduled");
     }
   }

@@ -49,6 +49,21 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
     expect(turns.length).toBeLessThanOrEqual(possible + 2);
   });
 
+  it("leave no rows of runs that succeeded", async () => {
+    let turns = 0;
+    const count = () => {
+      turns += 1;
+    };
+    const { registry } = start(address, [{ name: "count", everyMs: 100, run: async () => count() }]);
+    await vi.waitFor(() => expect(turns).toBeGreaterThan(5), patient);
+    const completed = async () =>
+      (await registry.getSingleMetric("bullmq_job_count")?.get())?.values.find(
+        ({ labels }) => labels["state"] === "completed",
+      )?.value;
+    await vi.waitFor(async () => expect(await completed()).toBeDefined(), patient);
+    expect(await completed()).toBeLessThanOrEqual(1);
+  });
+
   it("continue after the server was killed, and are scheduled again when the queue was wiped", async () => {
     let turns = 0;
     const count = () => {
