@@ -198,7 +198,13 @@ it("returns 400 with the engine's message for a status that the interface lacks"
   const answer = await edge.post(path, chat());
   expect([answer.status, (await answer.json()).error]).toEqual([
     400,
-    { message: "no such audio", type: "invalid_request_error", param: null, code: "bad_audio" },
+    {
+      message: "no such audio",
+      type: "invalid_request_error",
+      param: null,
+      code: "bad_audio",
+      request_id: answer.headers.get("x-stoker-request-id"),
+    },
   ]);
 });
 

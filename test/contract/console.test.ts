@@ -107,7 +107,7 @@ describe("the bare address", () => {
     const wrong = await visit("/", browser, "POST");
     expect([wrong.statusCode, wrong.headers["allow"]]).toEqual([405, "GET, HEAD"]);
     const unknown = await visit("/nothing", browser);
-    expect([unknown.statusCode, unknown.json()]).toEqual([404, { detail: "Not Found" }]);
+    expect([unknown.statusCode, unknown.json()]).toMatchObject([404, { detail: "Not Found" }]);
   });
 });
 

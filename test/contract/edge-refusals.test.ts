@@ -150,7 +150,31 @@ describe("a method that a path does not allow", () => {
 
   it.each(["GET", "POST", "PUT", "DELETE"])("%s of an unknown path is 404, whatever comes with it", async (method) => {
     const answer = await send(method, "/v1/nowhere", method === "GET" ? undefined : '{"a": 1}');
-    expect([answer.status, answer.body, answer.headers.get("allow")]).toEqual([404, { detail: "Not Found" }, null]);
+    expect([answer.status, answer.body, answer.headers.get("allow")]).toMatchObject([
+      404,
+      { detail: "Not Found" },
+      null,
+    ]);
+  });
+});
+
+describe("a path that no route has", () => {
+  it.each([
+    ["GET", "/v1/modelz", "GET /v1/models"],
+    ["GET", "/v1/gpu_pools", "GET /v1/me/gpu_pool"],
+  ])("%s %s names the nearest", async (method, path, nearest) => {
+    const { status, body, headers } = await send(method, path);
+    const error = `No such path. Did you mean ${nearest}?`;
+    const request_id = headers.get("x-stoker-request-id");
+    expect([status, body]).toMatchObject([404, { detail: "Not Found" }]);
+    expect(body).toMatchObject(
+      path.includes("model") ? { error: { message: error, request_id } } : { error, request_id },
+    );
+  });
+
+  it("is not repeated in the response", async () => {
+    const { body } = await send("GET", "/v1/modelz-secret-4711");
+    expect(JSON.stringify(body)).not.toContain("4711");
   });
 });
 

@@ -37,7 +37,7 @@ const pages: ReadonlySet<string> = new Set(["/openapi.json", "/docs", "/console"
 async function isServed(method: string, path: string): Promise<boolean> {
   const answer = await app.inject({ method: method as "GET", url: filled(path) });
   if (answer.headers["allow"] !== undefined) return false;
-  return !(answer.statusCode === 404 && answer.body === '{"detail":"Not Found"}');
+  return !(answer.statusCode === 404 && answer.json().detail === "Not Found");
 }
 
 /** Fails where it is missing and not told, and where it is told and not missing. */

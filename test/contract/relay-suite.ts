@@ -162,7 +162,13 @@ export function relaySuite(shared: boolean): void {
       expect(answer.status).toBe(429);
       expect(answer.headers.get("retry-after")).toBe("4");
       expect(await answer.json()).toEqual({
-        error: { message: "Model busy, retry later", type: "rate_limit_error", param: null, code: "engine_overloaded" },
+        error: {
+          message: "Model busy, retry later",
+          type: "rate_limit_error",
+          param: null,
+          code: "engine_overloaded",
+          request_id: answer.headers.get("x-stoker-request-id"),
+        },
       });
       expect(edge.budgets.holds[1]?.end).toEqual({ how: "released" });
     });
@@ -211,7 +217,13 @@ export function relaySuite(shared: boolean): void {
       const answer = await edge.post(path, chat());
       expect(answer.status).toBe(status);
       expect(await answer.json()).toEqual({
-        error: { message: "too long", type: "invalid_request_error", param: "tools", code },
+        error: {
+          message: "too long",
+          type: "invalid_request_error",
+          param: "tools",
+          code,
+          request_id: answer.headers.get("x-stoker-request-id"),
+        },
       });
       expect(edge.budgets.holds[0]?.end).toEqual({ how: "settled", cost: 0n, attempt: 1 });
     });

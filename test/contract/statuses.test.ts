@@ -17,6 +17,17 @@ const rows: readonly Row[] = [
   },
   { call: "GET /openapi.json", status: 200, key: null, holds: { openapi: "3.1.0", info: { version: "1.0.0" } } },
   { call: "GET /docs", status: 200, key: null },
+  {
+    call: "POST /v1/api-tokens",
+    status: 422,
+    body: { name: 1, role: "king" },
+    holds: {
+      detail: [
+        { loc: ["body", "name"], type: "string_type" },
+        { loc: ["body", "role"], type: "enum" },
+      ],
+    },
+  },
   { call: "GET /nowhere", status: 404, key: null, holds: { detail: "Not Found" } },
 
   { call: "GET /v1/me", status: 200, holds: { uid: ada.account, checklist: null, root_uid: ada.account } },

@@ -3,8 +3,8 @@ import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import type { AddressLimits } from "../connections/address-limits.ts";
 import type { Client } from "../connections/client-address.ts";
 import { apiHeaders } from "../connections/secure-headers.ts";
-import type { Dialect, Refusal } from "../errors/error-body.ts";
-import { methodNotAllowed } from "../errors/errors.ts";
+import { type Dialect, errorBody, type Refusal } from "../errors/error-body.ts";
+import { methodNotAllowed, routeNotFound } from "../errors/errors.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
 import type { RouteMeter } from "./edge-metrics.ts";
 import { pairs } from "./endpoint.ts";
@@ -30,18 +30,24 @@ export class UnmatchedRequests {
     sendRefusal(state.refusal, request, reply, state);
   }
 
-  /** Sends 405 with the methods that the path has, or 404. */
+  /** Sends 405 with the methods that the path has, or 404 with the nearest route. */
   refusePath(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-    const other = this.#known.otherMethods(request.method, request.originalUrl);
-    const state = this.#stateOf(request, reply, other?.dialect);
-    state.refusal = this.#limit(request.ip);
-    if (!state.refusal) {
-      if (!other) return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
-      state.refusal = refusalOf(methodNotAllowed(request.method, other.allowed));
-      reply.header("allow", other.allowed);
+    const { method, originalUrl } = request;
+    const limited = this.#limit(request.ip);
+    const other = this.#known.otherMethods(method, originalUrl);
+    const nearest = other || limited ? undefined : this.#known.nearest(method, originalUrl);
+    const state = this.#stateOf(request, reply, (other ?? nearest)?.dialect);
+    if (other && !limited) reply.header("allow", other.allowed);
+    const refusal = limited ?? refusalOf(other ? methodNotAllowed(method, other.allowed) : routeNotFound(nearest));
+    state.refusal = refusal;
+    if (refusal.code !== "route_not_found") {
+      sendRefusal(refusal, request, reply, state);
+      return reply;
     }
-    sendRefusal(state.refusal, request, reply, state);
-    return reply;
+    // Every surface has this `detail`; ElevenLabs' shape has no other member for the message.
+    const dialect = state.dialect === "voices" ? "service" : state.dialect;
+    const body = { ...errorBody(refusal, dialect, request.id), detail: "Not Found" };
+    return reply.code(404).headers(pairs(state.headers())).send(body);
   }
 
   /** Counts the request; returns the refusal of a client that sent too many. */

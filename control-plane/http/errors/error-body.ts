@@ -20,21 +20,25 @@ export interface Refusal {
 /** `service`: native and management; `compat`: as OpenAI; `voices`: as ElevenLabs; `messages`: as Anthropic. */
 export type Dialect = "service" | "compat" | "voices" | "messages";
 
-/** Every dialect includes `detail[]` in a 422, so its body has both the validation shape and the dialect's own. */
+/**
+ * Every dialect includes `detail[]` in a 422, so its body has both the validation shape and the dialect's own. The request id is where
+ * the SDKs of the dialect keep a body: inside `error` for OpenAI's, inside `detail` for ElevenLabs'.
+ */
 export function errorBody(refusal: Refusal, dialect: Dialect, requestId: string): object {
   const { message, code, detail } = refusal;
-  if (dialect === "compat") return { error: compatError(refusal), ...(detail ? { detail } : {}) };
+  if (dialect === "compat") return { error: compatError(refusal, requestId), ...(detail ? { detail } : {}) };
   if (dialect === "messages") {
     const { messagesType } = errorKinds[refusal.kind];
     return { type: "error", ...messagesError(messagesType, code, message, requestId), ...(detail ? { detail } : {}) };
   }
-  if (dialect === "voices") return { detail: detail ?? { status: code, message } };
+  if (dialect === "voices")
+    return detail ? { detail, request_id: requestId } : { detail: { status: code, message, request_id: requestId } };
   return { error: message, detail: detail ?? { error: message }, code, request_id: requestId };
 }
 
-/** Also the payload of an error frame in a stream. */
-export function compatError({ kind, message, code, param }: Refusal): object {
-  return { message, type: errorKinds[kind].type, param: param ?? null, code };
+/** Also the payload of an error frame in a stream. `requestId`: undefined for a message of a socket that started no request. */
+export function compatError({ kind, message, code, param }: Refusal, requestId?: string): object {
+  return { message, type: errorKinds[kind].type, param: param ?? null, code, request_id: requestId };
 }
 
 /** Also the payload of an error event in a stream. */

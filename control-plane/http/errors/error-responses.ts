@@ -3,11 +3,14 @@ import type { Dialect } from "./error-body.ts";
 import { errorKinds } from "./error-kinds.ts";
 
 const detail = Type.Array(Type.Object({ loc: Type.Array(Type.String()), msg: Type.String(), type: Type.String() }));
+const code = Type.Union([Type.String(), Type.Null()]);
+const request_id = Type.String({ description: "Also in the header X-Stoker-Request-Id" });
 const compatError = Type.Object({
   message: Type.String(),
   type: Type.String(),
   param: Type.Union([Type.String(), Type.Null()]),
-  code: Type.Union([Type.String(), Type.Null()]),
+  code,
+  request_id,
 });
 const messagesRefusal = {
   type: Type.Literal("error"),
@@ -16,24 +19,23 @@ const messagesRefusal = {
     message: Type.String(),
     details: Type.Object({ error_code: Type.String() }),
   }),
-  request_id: Type.String(),
+  request_id,
 };
-const code = Type.Union([Type.String(), Type.Null()]);
 
 /** Schemas of errors, by their name in the description. */
 export const errorSchemas: readonly TSchema[] = [
   Type.Object(
-    { error: Type.String(), detail: Type.Object({ error: Type.String() }), code, request_id: Type.String() },
+    { error: Type.String(), detail: Type.Object({ error: Type.String() }), code, request_id },
     { $id: "ServiceRefusal" },
   ),
-  Type.Object({ detail, error: Type.String(), code, request_id: Type.String() }, { $id: "ServiceValidation" }),
+  Type.Object({ detail, error: Type.String(), code, request_id }, { $id: "ServiceValidation" }),
   Type.Object({ error: compatError }, { $id: "CompatRefusal" }),
   Type.Object({ detail, error: compatError }, { $id: "CompatValidation" }),
   Type.Object(
-    { detail: Type.Object({ status: Type.String(), message: Type.String() }) },
+    { detail: Type.Object({ status: Type.String(), message: Type.String(), request_id }) },
     { $id: "VoicesRefusal", description: "Format of ElevenLabs" },
   ),
-  Type.Object({ detail }, { $id: "VoicesValidation" }),
+  Type.Object({ detail, request_id }, { $id: "VoicesValidation" }),
   Type.Object(messagesRefusal, { $id: "MessagesRefusal", description: "Format of Anthropic" }),
   Type.Object({ detail, ...messagesRefusal }, { $id: "MessagesValidation" }),
 ];

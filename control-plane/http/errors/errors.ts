@@ -72,6 +72,12 @@ export const bodyStalled = (stalledMs: number) =>
 export const methodNotAllowed = (method: string, allowed: string) =>
   new ServiceError("unsupported", "method_not_allowed", `Method ${method} not allowed. Allowed: ${allowed}.`);
 
+/** The path of the request is not repeated: it can be long, and a log line or a page may show the message. */
+export function routeNotFound(nearest: { readonly method: string; readonly path: string } | undefined): ServiceError {
+  const advice = nearest ? `Did you mean ${nearest.method} ${nearest.path}?` : "/docs lists all paths.";
+  return notFound("route_not_found", `No such path. ${advice}`);
+}
+
 export const hostMissing = () =>
   badRequest("host_missing", "The header Host is required. Set it to the name and port of this server.");
 

@@ -20,10 +20,43 @@ export interface Detail {
 
 export type Place = "body" | "query" | "path" | "header";
 
-/** At least one; several only where several required fields of one object are missing. */
+const maxDetails = 20;
+
+/** Returns one detail for each fault, at least one and at most `maxDetails`. */
 export function detailOf(errors: readonly SchemaError[], place: Place): readonly Detail[] {
-  const error = mostSpecific(errors);
-  if (!error) return [{ loc: [place], msg: "Invalid value", type: "value_error" }];
+  const found = new Map<string, Detail>();
+  for (const fault of faultsOf(errors)) {
+    for (const detail of detailOfFault(fault, place)) {
+      const key = JSON.stringify(detail.loc);
+      if (!found.has(key)) found.set(key, detail);
+      if (found.size === maxDetails) return [...found.values()];
+    }
+  }
+  return found.size > 0 ? [...found.values()] : [{ loc: [place], msg: "Invalid value", type: "value_error" }];
+}
+
+const isUnion = ({ keyword }: SchemaError): boolean => keyword === "anyOf" || keyword === "oneOf";
+
+/** Groups the errors by fault: Ajv reports the errors of all alternatives of a union, and then that of the union. */
+function faultsOf(errors: readonly SchemaError[]): readonly (readonly SchemaError[])[] {
+  const faults: SchemaError[][] = [];
+  for (const error of errors) {
+    const alternatives: SchemaError[][] = [];
+    const isPart = ([one]: readonly SchemaError[]) => `${one?.instancePath}/`.startsWith(`${error.instancePath}/`);
+    if (isUnion(error)) {
+      for (let last = faults.at(-1); last && isPart(last); last = faults.at(-1)) {
+        alternatives.unshift(last);
+        faults.pop();
+      }
+    }
+    faults.push([...alternatives.flat(), error]);
+  }
+  return faults;
+}
+
+function detailOfFault(errors: readonly SchemaError[], place: Place): readonly Detail[] {
+  const error = mostSpecific(errors) ?? errors[0];
+  if (!error) return [];
   const loc = [place, ...pathOf(error.instancePath).map((part) => (place === "path" ? published(part) : part))];
   if (error.keyword === "const")
     return [{ loc, msg: `Input should be ${listed(choices(errors, error))}`, type: "enum" }];
@@ -67,7 +100,7 @@ function mostSpecific(errors: readonly SchemaError[]): SchemaError | undefined {
   let best: SchemaError | undefined;
   let bestScore = -1;
   for (const error of errors) {
-    if (error.keyword === "anyOf" || error.keyword === "oneOf") continue;
+    if (isUnion(error)) continue;
     const score = pathOf(error.instancePath).length * 2 + (weights[error.keyword] ?? 1);
     if (score > bestScore) {
       best = error;

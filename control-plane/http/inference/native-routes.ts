@@ -155,7 +155,8 @@ function read(spine: Spine, name: string, request: FastifyRequest, state: Reques
     return {
       completion,
       through: (client) => new TranslatedStream(client, rewriting(tokenEvents(body.seed, completion.n))),
-      streamError: ({ code, message }) => dataFrame({ error_type: code ?? "error", error_message: message }),
+      streamError: ({ code, message }) =>
+        dataFrame({ error_type: code ?? "error", error_message: message, request_id: state.requestId }),
     };
   }
   return {

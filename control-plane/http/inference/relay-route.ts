@@ -232,7 +232,7 @@ function answerError(
   sink: ClientSink,
   state: RequestState,
   res: ServerResponse,
-  streamError: NonNullable<Relayed["streamError"]> = (of) => dataFrame({ error: compatError(of) }),
+  streamError: NonNullable<Relayed["streamError"]> = (of) => dataFrame({ error: compatError(of, state.requestId) }),
 ): void {
   const refusal = refusalOf(error);
   state.refusal = refusal;

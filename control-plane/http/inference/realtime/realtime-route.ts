@@ -17,7 +17,7 @@ export function realtimeRoute(compile: (schema: TSchema) => Validate): SocketRou
     matches: /^\/v1\/(?:compat\/|openai\/)?realtime\/?$/,
     right: "realtime",
     keyProtocol: "openai-insecure-api-key.",
-    errorMessage: (error) => ({ type: "error", error: compatError(refusalOf(error)) }),
+    errorMessage: (error, requestId) => ({ type: "error", error: compatError(refusalOf(error), requestId) }),
     check({ query }) {
       const intent = query.get("intent");
       if (intent !== null && intent !== "transcription")

@@ -295,13 +295,13 @@ export class RealtimeSession implements SocketSession {
       () => {},
       (sink) => new TranslatedStream(sink, translation, this.#socket.spine.answers),
     );
-    if (refusal) this.#fail(item, refusal);
+    if (refusal) this.#fail(item, refusal, trace.requestId);
     else if (engineError !== undefined) this.#transcribed(item, "failed", { error: engineError });
     else this.#transcribed(item, "completed", { transcript: transcript.text, usage: durationUsage(trace) });
   }
 
-  #fail(item: string, refusal: Refusal): void {
-    this.#transcribed(item, "failed", { error: compatError(refusal) });
+  #fail(item: string, refusal: Refusal, requestId?: string): void {
+    this.#transcribed(item, "failed", { error: compatError(refusal, requestId) });
   }
 
   #transcribed(item: string, state: "delta" | "completed" | "failed", facts: object): void {

@@ -34,9 +34,9 @@ export function streamInputRoute(
     matches: /^\/v1\/text-to-speech\/(?<voice>[^/]{1,512})\/stream-input\/?$/,
     right: "infer",
     keyIn: keyOf,
-    errorMessage: (error) => {
+    errorMessage: (error, requestId) => {
       const { message, code } = refusalOf(error);
-      return { message, error: code, code: policyViolation };
+      return { message, error: code, code: policyViolation, request_id: requestId };
     },
     check(request) {
       readOptions(request);

@@ -22,7 +22,13 @@ describe("the dialects", () => {
       request_id: "r1",
     });
     expect(body(error, "compat")).toEqual({
-      error: { message: error.message, type: "invalid_request_error", param: "model", code: "model_not_found" },
+      error: {
+        message: error.message,
+        type: "invalid_request_error",
+        param: "model",
+        code: "model_not_found",
+        request_id: "r1",
+      },
     });
   });
 

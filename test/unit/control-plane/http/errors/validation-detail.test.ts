@@ -56,6 +56,35 @@ describe("detail[]", () => {
     ]);
   });
 
+  it("names every fault with its own field", () => {
+    const errors = [
+      error({ instancePath: "/max_tokens", params: { type: "integer" }, data: "x" }),
+      error({ instancePath: "/stop", params: { type: "string" } }),
+      error({ instancePath: "/stop/0", params: { type: "string" }, data: 1 }),
+      error({ keyword: "anyOf", instancePath: "/stop" }),
+      error({ keyword: "maximum", instancePath: "/temperature", params: { limit: 2 } }),
+    ];
+    expect(detailOf(errors, "body").map(({ loc, type }) => [loc.slice(1).join("."), type])).toEqual([
+      ["max_tokens", "int_type"],
+      ["stop.0", "string_type"],
+      ["temperature", "less_than_equal"],
+    ]);
+  });
+
+  it("names a fault outside a union whose path only begins like it", () => {
+    const errors = [
+      error({ instancePath: "/stop_words", params: { type: "string" } }),
+      error({ instancePath: "/stop", params: { type: "string" } }),
+      error({ keyword: "anyOf", instancePath: "/stop" }),
+    ];
+    expect(detailOf(errors, "body").map(({ loc }) => loc[1])).toEqual(["stop_words", "stop"]);
+  });
+
+  it("names at most 20 faults", () => {
+    const errors = Array.from({ length: 50 }, (_, n) => error({ instancePath: `/a/${n}`, params: { type: "string" } }));
+    expect(detailOf(errors, "body")).toHaveLength(20);
+  });
+
   it.each([
     ["integer", "body", "x", "int_type"],
     ["integer", "body", 1.5, "int_from_float"],
