@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { WeightsError } from "../agent/weights/weights-error.ts";
 import { demoModelByKey, demoModelNamed } from "../control-plane/catalog/demo-models.ts";
-import { openApi, ownApi } from "./supervisor/api.ts";
+import { type Api, openApi, ownApi } from "./supervisor/api.ts";
 import { banner, databaseBanner, joinedBanner } from "./supervisor/banner.ts";
 import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
 import { deployModel, hubAdvice, serveExternal, servesOthers } from "./supervisor/deploy-model.ts";
@@ -50,7 +50,9 @@ try {
   const model = await start(options, stopping.signal);
   screen.close();
   const task = model === undefined ? undefined : demoModelNamed(model)?.task;
-  const running = { url, keyFile, model, task, certFile: process.env["STOKER_TLS_CERT"] };
+  const isServing = !options.onlyDatabase && !options.joins;
+  const signInLink = isServing ? await createSignInLink(openApi(own, url, keyFile, stopping.signal)) : undefined;
+  const running = { url, keyFile, model, task, signInLink, certFile: process.env["STOKER_TLS_CERT"] };
   const text = options.onlyDatabase
     ? databaseBanner(options.dataDir)
     : options.joins
@@ -113,6 +115,12 @@ async function start(wanted: UpOptions, signal: AbortSignal): Promise<string | u
     if (await serveExternal(api, server, screen)) served.push(server.name);
   }
   return served[0];
+}
+
+/** Returns undefined when the server refuses, as for an account with a second factor. */
+async function createSignInLink(api: Api): Promise<string | undefined> {
+  const { status, body } = await api.call("POST", "/v1/auth/sign-in-link");
+  return status === 200 ? body.url : undefined;
 }
 
 function onSignal(): void {

@@ -46,6 +46,14 @@ export function addAuth(program: Command): void {
       terminal.progress(`Password set. Sign in as ${email} at ${terminal.connection.host}/login.`);
     });
   auth
+    .command("link")
+    .description("print a link that signs a browser in once, without a password; not for accounts with a second factor")
+    .run(async (terminal) => {
+      const link = await terminal.api.call<Responses["POST /v1/auth/sign-in-link"]>("POST", "/v1/auth/sign-in-link");
+      terminal.show(link, ({ url }) => url);
+      if (!terminal.json) terminal.progress(`Open it before ${isoTime(link.expires_at)}; it works once.`);
+    });
+  auth
     .command("factors")
     .description("list second factors; add and remove them in the console")
     .run(async (terminal) => {

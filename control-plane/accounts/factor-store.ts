@@ -3,7 +3,7 @@ import type { AccountId } from "../../proto/ids.ts";
 import type { Act, Actor } from "../act.ts";
 
 /** How the owner of a session signed in. */
-export type SessionFactor = "password" | "totp" | "passkey" | "recovery_code";
+export type SessionFactor = "password" | "totp" | "passkey" | "recovery_code" | "link";
 
 export type FactorKind = "totp" | "passkey";
 
@@ -83,13 +83,17 @@ export interface FactorStore {
    * Removes all factors and recovery codes and ends all sessions; returns the count of factors. Undefined: no such account.
    */
   resetFactors(account: AccountId, act: Act): Promise<number | undefined>;
-  /** Writes an audit row for a refused sign-in. */
-  noteRefusal(actor: Actor, action: "second_factor.refused" | "sign_in.limited", what: string): Promise<void>;
+  /** Writes an audit row for a refused sign-in or for a new sign-in link. */
+  noteSignIn(
+    actor: Actor,
+    action: "second_factor.refused" | "sign_in.limited" | "sign_in_link.create",
+    what: string,
+  ): Promise<void>;
   policy(): Promise<RequiredFor>;
   setPolicy(requiredFor: RequiredFor, act: Act): Promise<void>;
 }
 
-export type ChallengePurpose = "second_factor" | "passkey" | "enrol_totp" | "enrol_passkey";
+export type ChallengePurpose = "second_factor" | "passkey" | "link" | "enrol_totp" | "enrol_passkey";
 
 export interface ChallengeRow {
   /** Null: a sign-in by passkey, before the account is known. */

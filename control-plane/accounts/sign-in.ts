@@ -30,6 +30,9 @@ import type { SessionStore } from "./store.ts";
 import type { FoundTicket, Ticket, Tickets } from "./tickets.ts";
 import { totpForm, totpStep } from "./totp.ts";
 
+/** Time in which a sign-in link must be used. */
+const linkMs = 15 * 60_000;
+
 export interface Credentials {
   readonly email: string;
   readonly password: string;
@@ -90,7 +93,7 @@ export interface SignInDeps {
   readonly store: Pick<SessionStore, "credentials" | "passwordOf" | "setPassword" | "nameOf">;
   readonly factors: Pick<
     FactorStore,
-    "overview" | "totpOf" | "passkeysOf" | "passkey" | "useTotp" | "usePasskey" | "useRecoveryCode" | "noteRefusal"
+    "overview" | "totpOf" | "passkeysOf" | "passkey" | "useTotp" | "usePasskey" | "useRecoveryCode" | "noteSignIn"
   >;
   readonly tickets: Tickets;
   readonly dataKeys: DataKeys;
@@ -115,7 +118,7 @@ function createProofs(deps: SignInDeps) {
       await work;
     } catch (error) {
       if (account !== undefined && error instanceof TooManyAttempts && error.params.isFirst)
-        await factors.noteRefusal({ account, ip }, "sign_in.limited", what);
+        await factors.noteSignIn({ account, ip }, "sign_in.limited", what);
       throw error;
     }
   }
@@ -195,7 +198,7 @@ function createProofs(deps: SignInDeps) {
 
   /** Always throws. */
   async function refuse(account: AccountId, ip: string, what: FactorForm): Promise<never> {
-    await factors.noteRefusal({ account, ip }, "second_factor.refused", what);
+    await factors.noteSignIn({ account, ip }, "second_factor.refused", what);
     throw new WrongSecondFactor(what);
   }
 
@@ -244,6 +247,30 @@ export function createSignIn(deps: SignInDeps) {
       return code === undefined
         ? finishByPasskey(step, passkey, visitor)
         : finishByCode(step, code.replace(/\s/g, ""), visitor);
+    },
+
+    /**
+     * Creates a link that signs in once without a password. The holder of an API key may set the password instead, so this grants
+     * nothing more. Throws sessionRequired when the account has a second factor, accountGone.
+     */
+    async createLink({ account, ip }: Actor): Promise<Ticket> {
+      const owner = await factors.overview(account);
+      if (!owner) throw accountGone();
+      if (owner.factors.length > 0) throw sessionRequired();
+      const issued = await tickets.issue("link", { account }, linkMs);
+      await factors.noteSignIn({ account, ip }, "sign_in_link.create", `${linkMs / 60_000} minutes`);
+      return issued;
+    },
+
+    /** Signs in by a link. Throws signInExpired, TooManyAttempts. */
+    async useLink(ticket: string, visitor: Visitor): Promise<SignedIn & { readonly hasPassword: boolean }> {
+      await limits.address(visitor.ip);
+      const link = await tickets.find(ticket, ["link"]);
+      await tickets.take(link);
+      const { account } = link;
+      if (account === null) throw signInExpired();
+      const signedIn = await begin(account, ["link"], originOf(account, visitor), visitor, 1);
+      return { ...signedIn, hasPassword: (await store.passwordOf(account)) !== undefined };
     },
 
     /** Throws signUpClosed, TooManyAttempts, signInBusy, weakPassword, accountNameTaken, badDisplayName. */

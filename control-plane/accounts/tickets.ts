@@ -1,4 +1,4 @@
-// Tickets: random ids of unfinished steps, valid for 5 minutes and stored as a keyed hash. Each is used once.
+// Tickets: random ids of unfinished steps, valid for minutes and stored as a keyed hash. Each is used once.
 import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { signInExpired } from "./factor-errors.ts";
 import type { ChallengePurpose, ChallengeRow, ChallengeStore } from "./factor-store.ts";
@@ -22,9 +22,9 @@ export function createTickets(deps: {
   const key = Buffer.from(hkdfSync("sha256", deps.pepper, "", "stoker sign-in tickets", 32));
   const lookupOf = (ticket: string) => createHmac("sha256", key).update(ticket).digest();
   return {
-    async issue(purpose: ChallengePurpose, row: Partial<ChallengeRow>): Promise<Ticket> {
+    async issue(purpose: ChallengePurpose, row: Partial<ChallengeRow>, validMs = ticketMs): Promise<Ticket> {
       const ticket = randomBytes(32).toString("base64url");
-      const expiresAtMs = unixMs() + ticketMs;
+      const expiresAtMs = unixMs() + validMs;
       const whole = { account: null, session: null, challenge: null, sealed: null, ...row };
       await store.putChallenge(lookupOf(ticket), purpose, whole, expiresAtMs);
       return { ticket, expiresAtMs };

@@ -760,7 +760,7 @@ export interface Responses {
     /**
      * How the person signed in
      */
-    factors?: ("password" | "totp" | "passkey" | "recovery_code")[];
+    factors?: ("password" | "totp" | "passkey" | "recovery_code" | "link")[];
     /**
      * A second factor is required and the account has none: every other request gets 403
      */
@@ -819,11 +819,21 @@ export interface Responses {
     /**
      * How the person signed in
      */
-    factors: ("password" | "totp" | "passkey" | "recovery_code")[];
+    factors: ("password" | "totp" | "passkey" | "recovery_code" | "link")[];
     /**
      * A second factor is required and the account has none: every other request gets 403
      */
     must_enrol: boolean;
+  };
+  "POST /v1/auth/sign-in-link": {
+    /**
+     * Opens a page that signs in; for one use
+     */
+    url: string;
+    /**
+     * Unix seconds
+     */
+    expires_at: number;
   };
   "GET /v1/auth/session": {
     uid: string;
@@ -842,7 +852,7 @@ export interface Responses {
     /**
      * How the person signed in
      */
-    factors: ("password" | "totp" | "passkey" | "recovery_code")[];
+    factors: ("password" | "totp" | "passkey" | "recovery_code" | "link")[];
     /**
      * A second factor is required and the account has none: every other request gets 403
      */

@@ -7,6 +7,8 @@ interface Running {
   readonly model: string | undefined;
   /** Undefined: text generation. */
   readonly task?: string | undefined;
+  /** Signs in to the console once; undefined: the account has a second factor. */
+  readonly signInLink?: string | undefined;
   /** Certificate of the public port, for clients that do not trust its authority. */
   readonly certFile?: string | undefined;
 }
@@ -25,7 +27,8 @@ export function banner(running: Running, cwd: string): string {
     "",
     `Stoker is ready at ${running.url} (API reference: ${running.url}/docs).`,
     `API key: ${keyFile}`,
-    `Console: ${running.url}/console. To sign in, first set a password: ${passwordCall(keyFile, cert)}`,
+    `Console: ${running.url}/console`,
+    ...linkLines(running.signInLink, linkCall(keyFile, cert)),
     "",
   ];
   if (running.model === undefined) lines.push("Your account:", "", `  ${curl("", `${running.url}/v1/me`)}`);
@@ -92,10 +95,22 @@ function transcriptionCall(curl: Curl, url: string, model: string): string {
     -F model=${model} -F file=@recording.wav`;
 }
 
+const linkLines = (link: string | undefined, command: string): readonly string[] =>
+  link === undefined
+    ? []
+    : [
+        "",
+        "Sign in to the console without a password (once, within 15 minutes):",
+        "",
+        `  ${link}`,
+        "",
+        `Another link: ${command}`,
+      ];
+
 /** The command finds URL and key through the data folder. */
-function passwordCall(keyFile: string, cert: string | undefined): string {
+function linkCall(keyFile: string, cert: string | undefined): string {
   const folder = dirname(keyFile);
-  return `${cert ? `NODE_EXTRA_CA_CERTS=${quoted(cert)} ` : ""}${folder === ".stoker" ? "" : `STOKER_DATA=${quoted(folder)} `}npx stoker auth set-password`;
+  return `${cert ? `NODE_EXTRA_CA_CERTS=${quoted(cert)} ` : ""}${folder === ".stoker" ? "" : `STOKER_DATA=${quoted(folder)} `}npx stoker auth link`;
 }
 
 const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

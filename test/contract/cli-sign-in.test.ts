@@ -43,6 +43,12 @@ it("sets a password from stdin and prints why one is rejected", async () => {
   expect(short.err).toContain("at least 12 characters");
 });
 
+it("prints a link that signs a browser in", async () => {
+  const { code, out, err } = await stoker(apiKey, ["auth", "link"]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^https:\/\/\S+\/login\/link\?ticket=\S+\n$/)]);
+  expect(err).toContain("it works once");
+});
+
 it("shows and sets the second-factor policy", async () => {
   const set: unknown[] = [];
   edge.deps.factors.setPolicy = async (requiredFor, act) => void set.push([requiredFor, act.by, act.note]);

@@ -2,8 +2,8 @@
 import type { FastifyInstance } from "fastify";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { cliLoginBusy, cliLoginUsed } from "../../control-plane/accounts/cli-login.ts";
-import { TooManyAttempts } from "../../control-plane/accounts/errors.ts";
-import { signInExpired } from "../../control-plane/accounts/factor-errors.ts";
+import { accountGone, TooManyAttempts } from "../../control-plane/accounts/errors.ts";
+import { sessionRequired, signInExpired } from "../../control-plane/accounts/factor-errors.ts";
 import { recentSignInMs } from "../../control-plane/accounts/sessions.ts";
 import { createHttp } from "../../control-plane/http/core/create-http.ts";
 import { ada, adasPassword, adasSession, type FakePorts, fakePorts } from "../fakes/ports.ts";
@@ -13,6 +13,10 @@ const loginId = "abcd1234ABCD1234abcd1234ABCD1234";
 const wait = `GET /github/cli/login?login_id=${loginId}` as const;
 
 const rows: readonly Row[] = [
+  { call: "POST /v1/auth/sign-in-link", status: 200, headers: { "cache-control": "no-store" } },
+  { call: "POST /v1/auth/sign-in-link", status: 401, key: null },
+  { call: "POST /v1/auth/sign-in-link", status: 403, given: refuse("signIn", "createLink")(sessionRequired()) },
+  { call: "POST /v1/auth/sign-in-link", status: 404, given: refuse("signIn", "createLink")(accountGone()) },
   { call: wait, status: 200, key: null, holds: { access_token: "stk_made" }, headers: { "cache-control": "no-store" } },
   { call: wait, status: 404, key: null, given: refuse("cliLogins", "wait")(cliLoginUsed()) },
   { call: "GET /github/cli/login", status: 422, key: null, holds: { detail: [{ loc: ["query", "login_id"] }] } },
@@ -74,6 +78,63 @@ const post = (url: string, form: Record<string, string>, headers: object = {}) =
     body: new URLSearchParams(form).toString(),
   });
 const rightForm = { email: ada.email, password: adasPassword };
+
+describe("a sign-in link", () => {
+  const ticket = "ticket-of-ada";
+
+  it("opens a page with a button, which any prefetch may load", async () => {
+    const used: string[] = [];
+    ports.deps.signIn.useLink = (given) => {
+      used.push(given);
+      return Promise.reject(signInExpired());
+    };
+    const answer = await get(`/login/link?ticket=${ticket}`);
+    expect([answer.statusCode, answer.headers["set-cookie"], answer.headers["cache-control"]]).toEqual([
+      200,
+      undefined,
+      "no-store",
+    ]);
+    expect(answer.body).toContain('<form method="post" action="/login/link">');
+    expect(answer.body).toContain(`value="${ticket}"`);
+    expect(used).toEqual([]);
+  });
+
+  it("signs in, and offers a password to an account that has none", async () => {
+    const answer = await post("/login/link", { ticket });
+    expect([answer.statusCode, answer.headers.location]).toEqual([303, "/login/password"]);
+    expect(String(answer.headers["set-cookie"])).toContain("session=cookie-of-ada");
+    const offer = await get("/login/password", { cookie });
+    expect(offer.body).toContain("Set a password");
+    expect(offer.body).toContain('<a href="/console">');
+    const set = await post(
+      "/login/password",
+      { csrf: adasSession.csrfToken, password: "correct horse battery" },
+      { cookie },
+    );
+    expect([set.statusCode, set.headers.location]).toEqual([303, "/console"]);
+  });
+
+  it("leads to the console when there is a password", async () => {
+    const { useLink } = ports.deps.signIn;
+    ports.deps.signIn.useLink = async (...given) => ({ ...(await useLink(...given)), hasPassword: true });
+    expect((await post("/login/link", { ticket })).headers.location).toBe("/console");
+  });
+
+  it("that was used or has expired says so, with the sign-in page", async () => {
+    const answer = await post("/login/link", { ticket: "other" });
+    expect([answer.statusCode, answer.headers["set-cookie"]]).toEqual([401, undefined]);
+    expect(answer.body).toContain("has expired or was used");
+    expect(answer.body).toContain("stoker auth link");
+  });
+
+  it("is refused from another site, as is a password", async () => {
+    const headers = { origin: "http://evil.example", host: "stoker.example" };
+    expect((await post("/login/link", { ticket }, headers)).statusCode).toBe(403);
+    expect(
+      (await post("/login/password", { csrf: "x", password: "correct horse battery" }, { cookie })).statusCode,
+    ).toBe(403);
+  });
+});
 
 describe("the sign-in page", () => {
   it("is public, runs no script and refuses frames", async () => {

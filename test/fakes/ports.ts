@@ -6,7 +6,7 @@ import { Registry } from "prom-client";
 import type { AccountRecord } from "../../control-plane/accounts/account-record.ts";
 import type { Authenticator, Caller } from "../../control-plane/accounts/caller.ts";
 import { InvalidApiKey, sshKeyNotFound, wrongPassword } from "../../control-plane/accounts/errors.ts";
-import { WrongSecondFactor } from "../../control-plane/accounts/factor-errors.ts";
+import { signInExpired, WrongSecondFactor } from "../../control-plane/accounts/factor-errors.ts";
 import { createReasoningSeals } from "../../control-plane/accounts/reasoning-seals.ts";
 import type { BegunSession, Session, Sessions } from "../../control-plane/accounts/sessions.ts";
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
@@ -368,6 +368,11 @@ export function fakePorts() {
       finish: ({ code }) => (code === "123456" ? Promise.resolve(signedIn) : Promise.reject(new WrongSecondFactor())),
       signUp: () => Promise.resolve({ account: ada.account, apiKey: "stk_made", ...signedIn }),
       setPassword: async () => {},
+      createLink: () => Promise.resolve(ticket),
+      useLink: (given) =>
+        given === ticket.ticket
+          ? Promise.resolve({ ...signedIn, hasPassword: false })
+          : Promise.reject(signInExpired()),
     },
     factors: fakeFactors(),
     cliLogins: { approve: async () => {}, wait: () => Promise.resolve("stk_made") },

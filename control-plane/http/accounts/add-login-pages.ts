@@ -15,7 +15,9 @@ import {
   confirmedPage,
   confirmPage,
   enrolPage,
+  linkPage,
   loginPath,
+  newPasswordPage,
   pagePolicy,
   secondFactorPage,
   signedInPage,
@@ -26,7 +28,7 @@ import { checkOrigin, cookieOf, giveCookies, takeCookie, visitorOf } from "./ses
 
 const formLimitBytes = 16 * 1024;
 /** Forms that check a password or a code. */
-const attempts = new Set(["POST /login", "POST /login/second-factor"]);
+const attempts = new Set(["POST /login", "POST /login/second-factor", "POST /login/link"]);
 const loginId = new RegExp(loginIdForm);
 
 export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: AccountFeatures): void {
@@ -60,6 +62,12 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
   add("POST", "/login/second-factor", "Finish the sign-in by a code", (request, reply) =>
     pages.checkCode(request, reply),
   );
+  add("GET", "/login/link", "Page of a sign-in link", (request, reply) => pages.showLink(request, reply));
+  add("POST", "/login/link", "Sign in by a link", (request, reply) => pages.useLink(request, reply));
+  add("GET", "/login/password", "Page that offers a first password", (request, reply) =>
+    pages.offerPassword(request, reply),
+  );
+  add("POST", "/login/password", "Set the first password", (request, reply) => pages.setPassword(request, reply));
   add("POST", "/login/confirm", "Give the command line that waits a key", (request, reply) =>
     pages.confirm(request, reply),
   );
@@ -121,6 +129,50 @@ class LoginPages {
       return send(reply.code(refusal.status), page);
     }
     return reply.redirect(loginPath(visit.loginId), 303);
+  }
+
+  async showLink(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    return send(reply, linkPage(field(request.query, "ticket").slice(0, 64)));
+  }
+
+  async useLink(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { signIn, publicUrl } = this.#deps;
+    try {
+      checkOrigin(request);
+      const done = await signIn.useLink(field(request.body, "ticket").slice(0, 64), visitorOf(request, publicUrl));
+      giveCookies(reply, done);
+      return reply.redirect(done.hasPassword ? "/console" : "/login/password", 303);
+    } catch (error) {
+      return this.#showAgain(request, reply, { loginId: undefined }, error);
+    }
+  }
+
+  async offerPassword(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const session = await this.#sessionOf(request);
+    if (!session) return reply.redirect("/login", 303);
+    return send(reply, newPasswordPage({ email: session.caller.email, csrfToken: session.csrfToken }));
+  }
+
+  /** An account that has a password changes it in the console, which sends the current one. */
+  async setPassword(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    let session: Session | undefined;
+    try {
+      session = await this.#signedIn(request);
+      if (!session) return reply.redirect("/login", 303);
+      checkRecentSignIn(session, steadyTime.nowMs());
+      const password = field(request.body, "password").slice(0, 1024);
+      await this.#deps.signIn.setPassword(actorOf(session.caller, reply), { password, current: undefined }, session);
+    } catch (error) {
+      if (!session) return this.#showAgain(request, reply, { loginId: undefined }, error);
+      const refusal = refusalOf(error);
+      if (request.state) request.state.refusal = refusal;
+      const { caller, csrfToken } = session;
+      return send(
+        reply.code(refusal.status),
+        newPasswordPage({ email: caller.email, csrfToken, refusal: refusal.message }),
+      );
+    }
+    return reply.redirect("/console", 303);
   }
 
   async confirm(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {

@@ -70,6 +70,37 @@ export interface Visit {
 export const loginPath = (loginId: string | undefined): string =>
   loginId === undefined ? "/login" : `/login?cli=${loginId}`;
 
+/** Opening it does not use the link, because browsers and mail scanners open links ahead of people; its button does. */
+export const linkPath = (ticket: string): string => `/login/link?ticket=${ticket}`;
+
+export const linkPage = (ticket: string): string =>
+  page(
+    "Sign in to Stoker",
+    html`<p>This link signs this browser in once, without a password.</p>
+<form method="post" action="/login/link">${hidden("ticket", ticket)}<button>Sign in</button></form>`,
+  );
+
+export interface NewPasswordVisit {
+  readonly email: string;
+  readonly csrfToken: string;
+  readonly refusal?: string | undefined;
+}
+
+/** Offered after a link signed in to an account without a password. */
+export const newPasswordPage = ({ email, csrfToken, refusal }: NewPasswordVisit): string =>
+  page(
+    "Set a password",
+    html`${refused(refusal)}
+<p>You are signed in. Set a password to sign in as <strong>${email}</strong> later.</p>
+<form method="post" action="/login/password">
+${hidden("csrf", csrfToken)}<input type="hidden" name="email" autocomplete="username" value="${email}">
+<label for="password">Password (at least 12 characters)</label>
+<input id="password" name="password" type="password" autocomplete="new-password" minlength="12" maxlength="1024" required autofocus>
+<button>Set password</button>
+</form>
+<p class="small"><a href="/console">Continue without a password</a></p>`,
+  );
+
 export const signInPage = ({ loginId, refusal, email }: Visit): string =>
   page(
     "Sign in to Stoker",
@@ -84,8 +115,8 @@ ${hidden("cli", loginId)}
 <button>Sign in</button>
 </form>
 ${passkeyLink(loginId)}
-<p class="small">No password, or forgotten? Set one with an API key of the account and
-<strong>stoker auth set-password</strong>.</p>`,
+<p class="small">No password, or forgotten? With an API key of the account, <strong>stoker auth link</strong> prints a link that
+signs in, and <strong>stoker auth set-password</strong> sets one.</p>`,
   );
 
 export interface SecondFactorVisit extends Visit {

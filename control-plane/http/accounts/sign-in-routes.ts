@@ -3,10 +3,11 @@ import { Type } from "typebox";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { loginIdForm } from "../../accounts/cli-login.ts";
 import type { Session } from "../../accounts/sessions.ts";
-import { actorOf } from "../core/act-of.ts";
+import { actorOf, originOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { restarting } from "../errors/errors.ts";
 import type { AccountFeatures } from "./features.ts";
+import { linkPath } from "./login-pages.ts";
 import { checkOrigin, cookieOf, giveCookies, ownSession, takeCookie, visitorOf } from "./session.ts";
 import {
   AuthSession,
@@ -16,6 +17,7 @@ import {
   PasswordChange,
   SecondFactorProof,
   SignInAnswer,
+  SignInLink,
   SignInRequest,
 } from "./sign-in-schemas.ts";
 
@@ -78,6 +80,20 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
       const done = await signIn.finish(proof, visitorOf(request, publicUrl));
       giveCookies(reply, done);
       return rendered(done.session);
+    },
+  });
+
+  own.post("/v1/auth/sign-in-link", {
+    summary:
+      "Create a link that signs in once, without a password, within 15 minutes; not for accounts with a second factor",
+    needsRecentSignIn: true,
+    holdsSecrets: true,
+    answer: SignInLink,
+    refusals: [404],
+    async handler({ caller, reply }) {
+      const { ticket, expiresAtMs } = await signIn.createLink(actorOf(caller, reply));
+      const url = `${originOf(publicUrl, reply.request)}${linkPath(ticket)}`;
+      return { url, expires_at: unixSeconds(expiresAtMs) };
     },
   });
 

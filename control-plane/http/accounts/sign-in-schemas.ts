@@ -32,7 +32,7 @@ export const PasswordChange = Type.Object({
 
 const sessionFactor = Type.Unsafe<SessionFactor>({
   type: "string",
-  enum: ["password", "totp", "passkey", "recovery_code"],
+  enum: ["password", "totp", "passkey", "recovery_code", "link"],
 });
 
 export const AuthSession = Type.Object({
@@ -44,6 +44,11 @@ export const AuthSession = Type.Object({
   must_enrol: Type.Boolean({
     description: "A second factor is required and the account has none: every other request gets 403",
   }),
+});
+
+export const SignInLink = Type.Object({
+  url: Type.String({ description: "Opens a page that signs in; for one use" }),
+  expires_at: Type.Integer({ description: "Unix seconds" }),
 });
 
 const ticket = {

@@ -25,7 +25,7 @@ export function createFactorStore(db: Db): FactorStore {
     ...changeMethods(db),
     ...policyMethods(db),
 
-    noteRefusal: (actor, action, what) => inTransaction(db, (trx) => auditOwn(trx, actor, action, { after: { what } })),
+    noteSignIn: (actor, action, what) => inTransaction(db, (trx) => auditOwn(trx, actor, action, { after: { what } })),
   });
 }
 

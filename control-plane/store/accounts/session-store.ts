@@ -61,7 +61,7 @@ export function createSessionStore(db: Db): SessionStore {
           .forShare()
           .executeTakeFirstOrThrow();
         const { mustEnrol, hasFactor: hasOne, ...account } = row;
-        if (hasOne && session.factors.every((factor) => factor === "password")) return undefined;
+        if (hasOne && session.factors.every((factor) => factor === "password" || factor === "link")) return undefined;
         const began = new Date(session.beganAtMs);
         await trx
           .insertInto("loginSession")

@@ -50,7 +50,7 @@ export function createLeaseStore(db: Db): LeaseStore {
         if (gone.length > 0) return { kind: "gone", leaseIds: gone.map((scope) => scope.leaseId) } as const;
         const available = ids.map((id) => availableOf(budgets.get(id)));
         const sizes = size(scopes.map(({ free }, i) => ({ free, available: available[i] })));
-        await noteRefusal(trx, [...budgets.values()], sizes.refusal, ids);
+        await noteSignIn(trx, [...budgets.values()], sizes.refusal, ids);
         const amounts = sizes.amounts.map((amount, i) => {
           const max = available[i];
           return max !== undefined && amount > max ? max : amount;
@@ -189,7 +189,7 @@ async function suspendReason(trx: Trx, account: AccountId | undefined): Promise<
 }
 
 /** Checklists show it: see refusalReasonOf in billing/status-reasons.ts. Writes only what changes. */
-async function noteRefusal(
+async function noteSignIn(
   trx: Trx,
   budgets: readonly LockedBudget[],
   refusal: GrantSizes["refusal"],

@@ -332,3 +332,62 @@ describe("signing up", () => {
     expect(await profiles.changeProfile({ account, ip }, { displayName: "grace" })).toBe("changed");
   });
 });
+
+/** Any value that the table accepts, because no code is checked. */
+const addFactor = (world: Awaited<ReturnType<typeof openWorld>>, account: AccountId) =>
+  world.db
+    .insertInto("secondFactor")
+    .values({
+      factorId: "f1",
+      accountId: account,
+      kind: "totp",
+      name: "telephone",
+      sealed: Buffer.alloc(8),
+      counter: 0n,
+    })
+    .execute();
+
+describe("a sign-in link", () => {
+  it("signs in once, is stored only as a hash, and is audited", async () => {
+    const { world, sessions, signIn, actor, account } = await signedUp();
+    const { ticket } = await signIn.createLink(actor);
+    const stored = JSON.stringify(await world.db.selectFrom("signInChallenge").selectAll().execute());
+    expect(stored).not.toContain(ticket);
+    const { session, hasPassword } = await signIn.useLink(ticket, from(ip));
+    expect([session.caller.account, session.factors, hasPassword]).toEqual([account, ["link"], true]);
+    expect(await sessions.find(session.cookie)).toBeDefined();
+    expect(await codeOf(signIn.useLink(ticket, from(ip)))).toBe("sign_in_expired");
+    const audit = await world.db.selectFrom("audit").select("action").orderBy("auditId").execute();
+    expect(audit.map(({ action }) => action)).toEqual(expect.arrayContaining(["sign_in_link.create", "session.begin"]));
+  });
+
+  it("is used by only one of two concurrent requests", async () => {
+    const { signIn, actor } = await signedUp();
+    const { ticket } = await signIn.createLink(actor);
+    const codes = await Promise.all([1, 2, 3].map(() => codeOf(signIn.useLink(ticket, from(ip)))));
+    expect(codes.filter((code) => code === "done")).toHaveLength(1);
+  });
+
+  it("expires after 15 minutes", async () => {
+    const { signIn, actor, clock } = await signedUp();
+    const { ticket } = await signIn.createLink(actor);
+    clock.unixMs += 15 * 60_000;
+    expect(await codeOf(signIn.useLink(ticket, from(ip)))).toBe("sign_in_expired");
+  });
+
+  it("does not open a session of an account with a second factor, however it got one", async () => {
+    const { world, signIn, actor, account } = await signedUp();
+    const { ticket } = await signIn.createLink(actor);
+    await addFactor(world, account);
+    expect(await codeOf(signIn.useLink(ticket, from(ip)))).toBe("sign_in_expired");
+    expect(await codeOf(signIn.createLink(actor))).toBe("session_required");
+  });
+
+  it("is no ticket of another step", async () => {
+    const { signIn, actor } = await signedUp();
+    const { ticket } = await signIn.createLink(actor);
+    expect(await codeOf(signIn.finish({ ticket, code: "123456", passkey: undefined }, from(ip)))).toBe(
+      "sign_in_expired",
+    );
+  });
+});

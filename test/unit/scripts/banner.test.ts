@@ -16,13 +16,21 @@ test("prints a relative path of the key file within the clone", () => {
   expect(banner(running, "/srv/it's")).toContain("API key: .stoker/admin.key");
 });
 
-test("prints the console and the command that sets a password", () => {
-  expect(banner(running, "/srv/it's")).toMatch(/ready .*http:\S+8080\/console\. .*: npx stoker auth set-password\n/s);
-  expect(banner(running, "/elsewhere")).toContain(`STOKER_DATA='/srv/it'\\''s/.stoker' npx stoker auth set-password`);
+test("prints the console, a link that signs in and the command for another one", () => {
+  const linked = { ...running, signInLink: "http://127.0.0.1:8080/login/link?ticket=t" };
+  const near = banner(linked, "/srv/it's");
+  expect(near).toContain("Console: http://127.0.0.1:8080/console\n");
+  expect(near).toContain("\n  http://127.0.0.1:8080/login/link?ticket=t\n");
+  expect(banner(linked, "/elsewhere")).toContain(`STOKER_DATA='/srv/it'\\''s/.stoker' npx stoker auth link\n`);
+});
+
+test("prints no link for an account that needs a second factor", () => {
+  expect(banner(running, "/srv")).not.toContain("auth link");
 });
 
 test("passes the certificate of the public port to every call", () => {
-  const text = banner({ ...running, url: "https://127.0.0.1:8080", certFile: "tls/it's.pem" }, "/srv");
+  const signInLink = "https://127.0.0.1:8080/login/link?ticket=t";
+  const text = banner({ ...running, url: "https://127.0.0.1:8080", certFile: "tls/it's.pem", signInLink }, "/srv");
   expect(text).toContain(`curl -N --cacert '/srv/tls/it'\\''s.pem' https://127.0.0.1:8080/v1/compat/chat/completions`);
   expect(text).toContain(`NODE_EXTRA_CA_CERTS='/srv/tls/it'\\''s.pem' `);
   expect(banner(running, "/srv")).not.toMatch(/cacert|NODE_EXTRA/);
