@@ -39,6 +39,7 @@ export function Layout(): View {
       <p class="who">${me.display_name}<br /><small>${me.email ?? ""}</small></p>
       <${Act} label="Sign out" onAct=${signOut} />
       <p><a href="/docs">API reference</a></p>
+      <p><a href="/console/next" target="_self">New console (preview)</a></p>
     </nav>
     <main>
       <${SuspensionBanner} />

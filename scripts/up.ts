@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { WeightsError } from "../agent/weights/weights-error.ts";
 import { demoModelByKey, demoModelNamed } from "../control-plane/catalog/demo-models.ts";
+import { buildConsole } from "./build-console.ts";
 import { type Api, openApi, ownApi } from "./supervisor/api.ts";
 import { banner, databaseBanner, joinedBanner } from "./supervisor/banner.ts";
 import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
@@ -79,7 +80,9 @@ async function start(wanted: UpOptions, signal: AbortSignal): Promise<string | u
   for (let number = 0; number < wanted.replicas; number += 1) await requireFreePort(wanted.port + number);
   // Fails before anything starts if the driver is unavailable.
   const driver = wanted.joins || wanted.onlyDatabase ? undefined : await chooseDriver(wanted.driver);
+  const built = wanted.onlyDatabase ? undefined : buildConsole().catch((error: Error) => screen.warn(error.message));
   const databaseUrl = await stack.startDatabase(signal);
+  await built;
   if (wanted.onlyDatabase) return undefined;
   await stack.startControlPlanes(databaseUrl, signal);
   if (!driver) return undefined;

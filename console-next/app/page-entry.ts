@@ -1,0 +1,15 @@
+import type { ComponentType } from "react";
+
+/** Group of the menu. Only operators see `operator`. */
+export type SectionName = "start" | "build" | "account" | "money" | "operator";
+
+export interface PageEntry {
+  readonly section: SectionName;
+  /** Without `/console`. `$name` is one segment of the path. */
+  readonly path: string;
+  readonly title: string;
+  /** In the menu if it has one. */
+  readonly icon?: ComponentType<{ size?: number; stroke?: number }>;
+  /** Loads the code of the page when it is opened first. */
+  readonly load: () => Promise<ComponentType>;
+}

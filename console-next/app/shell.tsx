@@ -1,0 +1,229 @@
+// Frame of every page: header, menu, command palette, suspension banner.
+import {
+  ActionIcon,
+  Alert,
+  AppShell,
+  Avatar,
+  Burger,
+  Button,
+  Divider,
+  Group,
+  Kbd,
+  Menu,
+  ScrollArea,
+  Text,
+  useComputedColorScheme,
+  useMantineColorScheme,
+} from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { Spotlight, spotlight } from "@mantine/spotlight";
+import "@mantine/spotlight/styles.css";
+import { IconAlertTriangle, IconLogout, IconMoon, IconSearch, IconSun } from "@tabler/icons-react";
+import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { type ReactNode, useEffect } from "react";
+import type { Responses } from "../../proto/gen/responses.ts";
+import { useGet } from "../api/hooks.ts";
+import { suspensionOf } from "../domain/suspension.ts";
+import { text as common } from "../text/common.ts";
+import { text } from "../text/navigation.ts";
+import { Link, RouterNavLink } from "../ui/link.tsx";
+import { pages } from "./navigation.ts";
+import type { PageEntry, SectionName } from "./page-entry.ts";
+import { useVisitor } from "./visitor.ts";
+
+const sectionNames = Object.keys(text.sections) as SectionName[];
+
+/** Pages of the menu that this user may open. */
+function useMenu(): readonly PageEntry[] {
+  const { me } = useVisitor();
+  return pages.filter(({ icon, section }) => icon !== undefined && (section !== "operator" || me.is_admin));
+}
+
+export function Shell(): ReactNode {
+  const [isOpen, { toggle, close }] = useDisclosure();
+  const { pathname } = useLocation();
+  // A phone's menu covers the page that was chosen.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: at each page.
+  useEffect(() => close(), [pathname]);
+  useEffect(() => {
+    addEventListener("keydown", focusSearch);
+    return () => removeEventListener("keydown", focusSearch);
+  }, []);
+  return (
+    <AppShell
+      header={{ height: 52 }}
+      navbar={{ width: 232, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
+      padding={{ base: "sm", sm: "lg" }}
+    >
+      <a className="skip-link" href="#content">
+        {text.skip}
+      </a>
+      <AppShell.Header>
+        <Group h="100%" px="md" justify="space-between" wrap="nowrap">
+          <Group gap="sm" wrap="nowrap">
+            <Burger opened={isOpen} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={text.openMenu} />
+            <Link to="/" underline="never" c="inherit" fw={700} fz="lg">
+              {common.product}
+            </Link>
+          </Group>
+          <Group gap="xs" wrap="nowrap">
+            <Button
+              variant="default"
+              size="xs"
+              leftSection={<IconSearch size={14} />}
+              rightSection={<Kbd size="xs">Ctrl K</Kbd>}
+              onClick={spotlight.open}
+              visibleFrom="sm"
+            >
+              {text.search}
+            </Button>
+            <ActionIcon variant="default" size="lg" hiddenFrom="sm" aria-label={text.search} onClick={spotlight.open}>
+              <IconSearch size={18} />
+            </ActionIcon>
+            <ColorScheme />
+            <AccountMenu />
+          </Group>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="xs" aria-label={text.menu}>
+        <AppShell.Section grow component={ScrollArea} type="scroll">
+          <MenuLinks />
+        </AppShell.Section>
+      </AppShell.Navbar>
+      <AppShell.Main id="content" tabIndex={-1}>
+        <SuspensionBanner />
+        <Outlet />
+      </AppShell.Main>
+      <Palette />
+    </AppShell>
+  );
+}
+
+function MenuLinks(): ReactNode {
+  const menu = useMenu();
+  const { pathname } = useLocation();
+  return sectionNames.map((section) => {
+    const own = menu.filter((page) => page.section === section);
+    if (own.length === 0) return null;
+    const name = text.sections[section];
+    return (
+      <nav key={section} aria-label={name || text.menu}>
+        {name && (
+          <Text size="xs" c="dimmed" fw={600} px="sm" pt="md" pb={4}>
+            {name}
+          </Text>
+        )}
+        {own.map(({ path, title, icon: Icon }) => (
+          <RouterNavLink
+            key={path}
+            to={path}
+            label={title}
+            active={isWithin(pathname, path)}
+            aria-current={isWithin(pathname, path) ? "page" : undefined}
+            leftSection={Icon && <Icon size={18} stroke={1.6} />}
+            py={6}
+          />
+        ))}
+      </nav>
+    );
+  });
+}
+
+/** `pathname` is without the base path. A page's own details stand below it. */
+const isWithin = (pathname: string, path: string): boolean =>
+  path === "/" ? pathname === "/" : pathname === path || pathname.startsWith(`${path}/`);
+
+function ColorScheme(): ReactNode {
+  const { setColorScheme } = useMantineColorScheme();
+  const scheme = useComputedColorScheme("light");
+  return (
+    <ActionIcon
+      variant="default"
+      size="lg"
+      aria-label={text.colorScheme}
+      onClick={() => setColorScheme(scheme === "dark" ? "light" : "dark")}
+    >
+      {scheme === "dark" ? <IconSun size={18} /> : <IconMoon size={18} />}
+    </ActionIcon>
+  );
+}
+
+function AccountMenu(): ReactNode {
+  const { me, signOut } = useVisitor();
+  const navigate = useNavigate();
+  return (
+    <Menu position="bottom-end" width={220}>
+      <Menu.Target>
+        <ActionIcon variant="default" size="lg" radius="xl" aria-label={text.account}>
+          <Avatar size={28} radius="xl" color="ember" name={me.display_name} />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>
+          <Text size="sm" fw={600}>
+            {me.display_name}
+          </Text>
+          <Text size="xs">{me.email}</Text>
+        </Menu.Label>
+        <Divider />
+        {pages
+          .filter(({ section, icon }) => section === "account" && icon)
+          .map(({ path, title }) => (
+            <Menu.Item key={path} onClick={() => void navigate({ to: path as never })}>
+              {title}
+            </Menu.Item>
+          ))}
+        <Menu.Item component="a" href="/docs">
+          {text.docs}
+        </Menu.Item>
+        <Divider />
+        <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => void signOut()}>
+          {text.signOut}
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+/** Ctrl-K: every page by its name. */
+function Palette(): ReactNode {
+  const menu = useMenu();
+  const navigate = useNavigate();
+  return (
+    <Spotlight
+      shortcut="mod + K"
+      nothingFound={text.nothingFound}
+      highlightQuery
+      searchProps={{ placeholder: text.search, leftSection: <IconSearch size={18} />, "aria-label": text.search }}
+      actions={menu.map(({ path, title, section, icon: Icon }) => ({
+        id: path,
+        label: title,
+        description: text.sections[section],
+        leftSection: Icon && <Icon size={20} stroke={1.6} />,
+        onClick: () => void navigate({ to: path as never }),
+      }))}
+    />
+  );
+}
+
+/** `/` focuses the search box unless an input has the focus. */
+function focusSearch(event: KeyboardEvent): void {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+  if ((event.target as Element | null)?.closest?.("input, textarea, select, [contenteditable]")) return;
+  const box = document.querySelector<HTMLInputElement>("main input[type=search]");
+  if (!box) return;
+  event.preventDefault();
+  box.focus();
+}
+
+/** Shown on every page while the account is suspended. */
+function SuspensionBanner(): ReactNode {
+  const { data } = useGet<Responses["GET /payment/checklist"]>("/payment/checklist", { everyMs: 60_000 });
+  if (!data?.suspended || !data.suspend_reason) return null;
+  const { why, act, page } = suspensionOf(data.suspend_reason);
+  return (
+    <Alert color="red" icon={<IconAlertTriangle />} mb="md" role="status">
+      {why} {page ? <Link to={page}>{act}</Link> : act}
+    </Alert>
+  );
+}

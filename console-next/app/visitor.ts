@@ -1,0 +1,32 @@
+// The signed-in user and settings of the installation.
+import { createContext, useContext } from "react";
+import type { Responses } from "../../proto/gen/responses.ts";
+
+export type Me = Responses["GET /v1/me"];
+
+export interface Visitor {
+  readonly me: Me;
+  /** Kept in memory until the page is closed, because the server shows a key only once. */
+  readonly newKey: string | undefined;
+  setNewKey(key: string): void;
+  signOut(): Promise<void>;
+}
+
+export const VisitorContext = createContext<Visitor | undefined>(undefined);
+
+export function useVisitor(): Visitor {
+  const visitor = useContext(VisitorContext);
+  if (!visitor) throw new Error("useVisitor called outside VisitorContext");
+  return visitor;
+}
+
+const metaOf = (name: string): string =>
+  document.querySelector<HTMLMetaElement>(`meta[name="stoker-${name}"]`)?.content ?? "";
+
+/** URL of this server for clients, without a trailing slash. */
+export const serverUrl = (): string => (metaOf("url") || location.origin).replace(/\/+$/, "");
+
+export const isSignUpOpen = (): boolean => metaOf("sign-up") === "open";
+
+/** Of this response: styles that a script adds carry it. */
+export const styleNonce = (): string => document.querySelector<HTMLElement>('meta[property="csp-nonce"]')?.nonce ?? "";

@@ -1,0 +1,252 @@
+// Page of a deployment: what it does, costs and waits for, and everything that changes it.
+import { Alert, Anchor, Skeleton, Stack, Tabs, Text } from "@mantine/core";
+import { IconAlertTriangle, IconClock, IconPlayerPlay } from "@tabler/icons-react";
+import { lazy, type ReactNode, Suspense } from "react";
+import type { Responses } from "../../../proto/gen/responses.ts";
+import { useApi } from "../../api/client.ts";
+import { useGet, useRefresh } from "../../api/hooks.ts";
+import { useFilter } from "../../app/place.ts";
+import { useParam } from "../../app/router.tsx";
+import { currentRate, type Deployment, instanceRate, isEnded, type Offer } from "../../domain/deployment.ts";
+import { text } from "../../text/deployments.ts";
+import { Act } from "../../ui/act.tsx";
+import { usd } from "../../ui/format.ts";
+import { Link, LinkButton } from "../../ui/link.tsx";
+import { Loaded } from "../../ui/notice.tsx";
+import { Page, Section } from "../../ui/page.tsx";
+import { Status } from "../../ui/status.tsx";
+import { Configuration } from "./configuration.tsx";
+import { Endpoint } from "./endpoint.tsx";
+import { FailureLog } from "./failure-log.tsx";
+import { Figures } from "./figures.tsx";
+import { Instances } from "./instances.tsx";
+import { PhaseStrip } from "./phase-strip.tsx";
+import { StartProgress } from "./progress.tsx";
+import { Rollout } from "./rollout.tsx";
+
+// Code of a tab is loaded when it is opened.
+const Events = lazy(async () => ({ default: (await import("./events.tsx")).Events }));
+const Logs = lazy(async () => ({ default: (await import("./logs.tsx")).Logs }));
+const Metrics = lazy(async () => ({ default: (await import("./metrics.tsx")).Metrics }));
+const ScaleForm = lazy(async () => ({ default: (await import("./scale-form.tsx")).ScaleForm }));
+const UpdateForm = lazy(async () => ({ default: (await import("./update-form.tsx")).UpdateForm }));
+
+const words = text.detail;
+const tabs = Object.entries(words.tabs);
+
+export function DeploymentPage(): ReactNode {
+  const id = useParam("id");
+  const path = `/deploy/${encodeURIComponent(id)}`;
+  const deployment = useGet<Deployment>(path, { everyMs: 3000 });
+  const offers = useGet<Responses["GET /deploy/llm/gpu_availability"]>("/deploy/llm/gpu_availability", {
+    everyMs: 60_000,
+  });
+  const gpus = offers.data?.gpus ?? [];
+  const one = deployment.data;
+  return (
+    <Page
+      title={one?.model_name ?? text.title}
+      beside={one && <States one={one} />}
+      about={<Link to="/deployments">{words.back}</Link>}
+      actions={one && <Actions one={one} offers={gpus} />}
+    >
+      <Loaded query={deployment}>{(found) => <Content one={found} offers={gpus} />}</Loaded>
+    </Page>
+  );
+}
+
+/** The status, and whether its instances sleep. */
+function States({ one: { status, progress } }: { one: Deployment }): ReactNode {
+  const phase = progress?.phase ?? "";
+  return (
+    <>
+      <Status of={status} size="lg" />
+      {status === "deployed" && ["asleep", "waking"].includes(phase) && <Status of={phase} size="lg" />}
+    </>
+  );
+}
+
+interface PartProps {
+  readonly one: Deployment;
+  readonly offers: readonly Offer[];
+}
+
+function Actions({ one, offers }: PartProps): ReactNode {
+  const api = useApi();
+  const refresh = useRefresh();
+  const { deploy_id: id, status, model_name: model } = one;
+  const path = `/deploy/${encodeURIComponent(id)}`;
+  const call = async (method: "POST" | "DELETE", verb: string) => {
+    await api.call(method, `${path}${verb}`);
+    await refresh("/deploy");
+  };
+  const now = currentRate(one, offers);
+  const rate = now ? text.perHour(usd(now)) : "";
+  const canTry = status === "deployed" || status === "updating";
+  const gone = status === "deleted" ? words.whyNoStop.deleted : undefined;
+  const stopping = status === "stopping" ? words.whyNoStop.stopping : undefined;
+  const whyNoStop = gone ?? stopping;
+  return (
+    <>
+      {canTry && (
+        <LinkButton
+          to={`/playground?model=${encodeURIComponent(model)}`}
+          size="xs"
+          leftSection={<IconPlayerPlay size={14} />}
+        >
+          {words.tryIt}
+        </LinkButton>
+      )}
+      {status === "stopped" || status === "failed" ? (
+        <Act
+          label={words.start}
+          command={`stoker deploy start ${id}`}
+          done={words.started}
+          onAct={() => call("POST", "/start")}
+        />
+      ) : (
+        <Act
+          label={words.stop}
+          command={`stoker deploy stop ${id}`}
+          done={words.stopped}
+          {...(whyNoStop ? { why: whyNoStop } : {})}
+          confirm={{ title: words.stopTitle(model), body: words.stopBody(one.instances.running, rate) }}
+          onAct={() => call("POST", "/stop")}
+        />
+      )}
+      <Act
+        label={words.delete}
+        color="red"
+        variant="light"
+        command={`stoker deploy delete ${id}`}
+        done={words.deleted}
+        {...(gone ? { why: gone } : {})}
+        confirm={{
+          title: words.deleteTitle(model),
+          body: isEnded(status) ? words.deleteEndedBody : words.deleteBody(rate),
+          ...(one.instances.running > 0 ? { word: model } : {}),
+        }}
+        onAct={() => call("DELETE", "")}
+      />
+    </>
+  );
+}
+
+function Content({ one, offers }: PartProps): ReactNode {
+  const [tab, setTab] = useFilter("tab");
+  const [, setInstance] = useFilter("instance");
+  const { deploy_id: id } = one;
+  const showLog = (instance: string) => {
+    setInstance(instance);
+    setTab("logs");
+  };
+  return (
+    <Stack gap="md">
+      <Notices one={one} onLogs={() => setTab("logs")} />
+      {one.status !== "deleted" && <Figures one={one} offers={offers} />}
+      <PhaseStrip one={one} />
+      <Rollout one={one} />
+      <Tabs
+        value={tab || "overview"}
+        onChange={(value) => setTab(value === "overview" ? "" : (value ?? ""))}
+        keepMounted={false}
+      >
+        <Tabs.List aria-label={words.tabsLabel} mb="md" className="tabs-row">
+          {tabs.map(([value, label]) => (
+            <Tabs.Tab key={value} value={value}>
+              {label}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        <Suspense fallback={<Skeleton height={180} />}>
+          <Tabs.Panel value="overview">
+            <Stack gap="md">
+              <Endpoint one={one} />
+              <Instances one={one} onLog={showLog} />
+              <Configuration one={one} />
+            </Stack>
+          </Tabs.Panel>
+          <Tabs.Panel value="metrics">
+            <Metrics id={id} />
+          </Tabs.Panel>
+          <Tabs.Panel value="logs">
+            <Section>
+              <Logs id={id} />
+            </Section>
+          </Tabs.Panel>
+          <Tabs.Panel value="events">
+            <Section>
+              <Events id={id} onInstance={showLog} />
+            </Section>
+          </Tabs.Panel>
+          <Tabs.Panel value="settings">
+            <Stack gap="md">
+              <ScaleForm one={one} rate={instanceRate(one, offers)} />
+              <UpdateForm one={one} />
+            </Stack>
+          </Tabs.Panel>
+        </Suspense>
+      </Tabs>
+    </Stack>
+  );
+}
+
+/** What is wrong, verbatim, and what to do about it. */
+function Notices({ one, onLogs }: { one: Deployment; onLogs: () => void }): ReactNode {
+  const { status, fail_reason: failure, update_error: reverted, pending_reasons: pending, progress } = one;
+  const { trouble = "" } = progress ?? {};
+  return (
+    <>
+      {status === "deleted" && (
+        <Alert color="gray" variant="light">
+          {words.gone}
+        </Alert>
+      )}
+      {failure && (
+        <Alert color="red" variant="light" icon={<IconAlertTriangle />} title={words.failure} role="alert">
+          <Verbatim text={failure} />
+          {status === "failed" && <Text size="sm">{words.failureAdvice}</Text>}
+          <FailureLog id={one.deploy_id} onLogs={onLogs} />
+        </Alert>
+      )}
+      {reverted && (
+        <Alert color="yellow" variant="light" icon={<IconAlertTriangle />} title={words.rolledBack}>
+          <Verbatim text={reverted} />
+          <Text size="sm">{words.rolledBackAdvice}</Text>
+        </Alert>
+      )}
+      {pending.length > 0 && (
+        <Alert color="yellow" variant="light" icon={<IconClock />} title={words.waiting}>
+          <ul className="reasons">
+            {pending.map(({ host, why }) => (
+              <li key={`${host}${why}`}>
+                <b>{host || words.allHosts}</b>: {why}
+              </li>
+            ))}
+          </ul>
+          <Text size="sm">{words.waitingAdvice}</Text>
+        </Alert>
+      )}
+      {trouble && (
+        <Alert color="yellow" variant="light" icon={<IconClock />} title={words.trouble}>
+          <Verbatim text={trouble} />
+        </Alert>
+      )}
+      <StartProgress one={one} />
+    </>
+  );
+}
+
+const Verbatim = ({ text: of }: { text: string }): ReactNode => (
+  <Text size="sm" mb={4} className="verbatim">
+    {of.split(/(https:\/\/[^\s,;)]+[^\s,;).:])/).map((part, index) =>
+      index % 2 === 0 ? (
+        part
+      ) : (
+        <Anchor key={part} href={part} target="_blank" rel="noreferrer" inherit>
+          {part}
+        </Anchor>
+      ),
+    )}
+  </Text>
+);

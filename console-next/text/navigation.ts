@@ -1,0 +1,13 @@
+export const text = {
+  sections: { start: "", build: "Build", money: "Money", account: "Account", operator: "Operator" },
+  skip: "Skip to the content",
+  menu: "Menu",
+  openMenu: "Open the menu",
+  search: "Search pages and actions",
+  nothingFound: "Nothing found",
+  colorScheme: "Change between light and dark",
+  account: "Account menu",
+  signOut: "Sign out",
+  docs: "Documentation",
+  apiReference: "API reference",
+} as const;

@@ -1,0 +1,22 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+/** For `npm run dev:console`: a control plane that runs elsewhere answers everything but the console. */
+const server = process.env["STOKER_HOST"] ?? "http://127.0.0.1:8080";
+
+/** The control plane serves the result and puts its values in each response (control-plane/http/console/next/shell.ts). */
+export default defineConfig({
+  root: import.meta.dirname,
+  base: "/console/next/",
+  plugins: [
+    react(),
+    {
+      name: "values-of-the-installation",
+      apply: "serve",
+      transformIndexHtml: (page) => page.replace("STOKER_SIGN_UP", "open").replace("STOKER_URL", server),
+    },
+  ],
+  html: { cspNonce: "STOKER_NONCE" },
+  build: { outDir: "dist", emptyOutDir: true, modulePreload: { polyfill: false }, chunkSizeWarningLimit: 1000 },
+  server: { proxy: { "^/(?!console/next)": { target: server, changeOrigin: false } } },
+});
