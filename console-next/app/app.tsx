@@ -78,7 +78,7 @@ export function App(): ReactNode {
     };
     const signedUp = async (key: string) => {
       setNewKey(key);
-      history.replaceState(null, "", `${base}/first-call`);
+      history.replaceState(null, "", base);
       await enter();
     };
     return (

@@ -1,11 +1,14 @@
 // Code that calls a model of any task by the interface that fits it.
-import { snippets } from "./snippets.ts";
+import { inPython, inShell, inTypeScript, quoted } from "./literals.ts";
+import { chatExamples } from "./snippets.ts";
 
 export interface Call {
   /** Of the server, without a trailing slash. */
   readonly url: string;
   readonly model: string;
   readonly task: string;
+  /** Fields of the request that replace those of the example. */
+  readonly body?: Body;
 }
 
 export interface CallCode {
@@ -16,36 +19,24 @@ export interface CallCode {
 
 type Body = Readonly<Record<string, unknown>>;
 
-const quoted = (value: unknown): string => JSON.stringify(value);
-const inShell = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
-/** The same value as a Python literal. */
-const inPython = (value: unknown): string =>
-  JSON.stringify(value)
-    .replaceAll(/\btrue\b/g, "True")
-    .replaceAll(/\bfalse\b/g, "False")
-    .replaceAll(/\bnull\b/g, "None");
-
-export function callCode({ url, model, task }: Call): CallCode {
+export function callCode({ url, model, task, body = {} }: Call): CallCode {
   switch (task) {
     case "text-generation":
-    case "text2text-generation": {
+    case "text2text-generation":
+    case "image-text-to-text": {
       const request = {
         model,
         messages: [{ role: "user", content: "Write a haiku about GPUs." }],
         max_tokens: 256,
         temperature: 0.7,
       } as const;
-      const of = { url, key: undefined, request };
-      return {
-        path: "/v1/chat/completions",
-        examples: { curl: snippets.curl(of), Python: snippets.Python(of), TypeScript: snippets.TypeScript(of) },
-      };
+      return { path: "/v1/chat/completions", examples: chatExamples("chat", { url, key: undefined, request }) };
     }
     case "embeddings":
       return byOpenAi(
         url,
         "/v1/embeddings",
-        { model, input: ["First text", "Second text"] },
+        { model, input: ["First text", "Second text"], ...body },
         {
           python: (args) => `result = client.embeddings.create(${args})\nprint(len(result.data[0].embedding))`,
           typescript: (args) =>
@@ -57,25 +48,34 @@ export function callCode({ url, model, task }: Call): CallCode {
         model,
         query: "What is a GPU?",
         documents: ["A graphics processor.", "A fruit."],
+        ...body,
       });
     case "text-to-image":
       return byOpenAi(
         url,
         "/v1/images/generations",
-        { model, prompt: "A lighthouse at dusk", n: 1, size: "512x512", response_format: "b64_json" },
+        { model, prompt: "A lighthouse at dusk", n: 1, size: "512x512", response_format: "b64_json", ...body },
         {
           python: (args) =>
-            `import base64\nresult = client.images.generate(${args})\nopen("image.png", "wb").write(base64.b64decode(result.data[0].b64_json))`,
+            `result = client.images.generate(${args})\nfor index, image in enumerate(result.data):\n    open(f"image-{index}.png", "wb").write(base64.b64decode(image.b64_json))`,
           typescript: (args) =>
-            `const result = await client.images.generate(${args});\nconsole.log(result.data?.[0]?.b64_json?.length);`,
+            `const result = await client.images.generate(${args});\nfor (const [index, image] of (result.data ?? []).entries())\n  await writeFile(\`image-\${index}.png\`, Buffer.from(image.b64_json ?? "", "base64"));`,
+          pythonImport: "import base64",
+          typescriptImport: 'import { writeFile } from "node:fs/promises";',
         },
       );
     case "text-to-speech":
-      return speech(url, model);
+      return speech(url, {
+        model,
+        input: "Hello from your own GPUs.",
+        voice: "af_heart",
+        response_format: "wav",
+        ...body,
+      });
     case "automatic-speech-recognition":
-      return transcription(url, model);
+      return transcription(url, { model, ...body });
     default:
-      return byJson(url, `/v1/inference/${model}`, inputOf(task));
+      return byJson(url, `/v1/inference/${model}`, { ...inputOf(task), ...body });
   }
 }
 
@@ -107,8 +107,6 @@ const curlOf = (url: string, path: string, body: Body, more = ""): string =>
 
 const pythonClient = (url: string): string =>
   [
-    "import os",
-    "",
     "from openai import OpenAI  # pip install openai",
     "",
     `client = OpenAI(base_url=${quoted(`${url}/v1`)}, api_key=os.environ["STOKER_API_KEY"])`,
@@ -120,24 +118,30 @@ const typescriptClient = (url: string): string =>
     `const client = new OpenAI({ baseURL: ${quoted(`${url}/v1`)}, apiKey: process.env.STOKER_API_KEY });`,
   ].join("\n");
 
-function byOpenAi(
-  url: string,
-  path: string,
-  body: Body,
-  call: Readonly<Record<"python" | "typescript", (args: string) => string>>,
-): CallCode {
-  const args = Object.entries(body)
-    .map(([name, value]) => `${name}=${inPython(value)}`)
-    .join(", ");
-  return {
-    path,
-    examples: {
-      curl: curlOf(url, path, body),
-      Python: `${pythonClient(url)}\n${call.python(args)}`,
-      TypeScript: `${typescriptClient(url)}\n${call.typescript(JSON.stringify(body))}`,
-    },
-  };
+/** Keyword arguments, one a line if there are several. */
+function keywordsOf(body: Body): string {
+  const parts = Object.entries(body).map(([name, value]) => `${name}=${inPython(value, 4)}`);
+  return parts.length < 2 ? parts.join("") : `\n${parts.map((part) => `    ${part},\n`).join("")}`;
 }
+
+interface ClientCall {
+  /** Receives the arguments. */
+  readonly python: (args: string) => string;
+  readonly typescript: (args: string) => string;
+  readonly pythonImport?: string;
+  readonly typescriptImport?: string;
+}
+
+const lines = (...all: readonly (string | undefined)[]): string => all.filter((one) => one !== undefined).join("\n");
+
+const byOpenAi = (url: string, path: string, body: Body, call: ClientCall): CallCode => ({
+  path,
+  examples: {
+    curl: curlOf(url, path, body),
+    Python: lines(call.pythonImport, "import os", "", pythonClient(url), call.python(keywordsOf(body))),
+    TypeScript: lines(call.typescriptImport, typescriptClient(url), call.typescript(inTypeScript(body))),
+  },
+});
 
 const byJson = (url: string, path: string, body: Body): CallCode => ({
   path,
@@ -151,7 +155,7 @@ const byJson = (url: string, path: string, body: Body): CallCode => ({
       "answer = requests.post(",
       `    ${quoted(url + path)},`,
       `    headers={"Authorization": f"Bearer {os.environ['STOKER_API_KEY']}"},`,
-      `    json=${inPython(body)},`,
+      `    json=${inPython(body, 4)},`,
       "    timeout=60,",
       ")",
       "answer.raise_for_status()",
@@ -165,7 +169,7 @@ const byJson = (url: string, path: string, body: Body): CallCode => ({
       "    authorization: `Bearer ${process.env.STOKER_API_KEY}`,",
       '    "content-type": "application/json",',
       "  },",
-      `  body: JSON.stringify(${JSON.stringify(body)}),`,
+      `  body: JSON.stringify(${inTypeScript(body, 2)}),`,
       "});",
       "if (!answer.ok) throw new Error(await answer.text());",
       "console.log(await answer.json());",
@@ -173,30 +177,63 @@ const byJson = (url: string, path: string, body: Body): CallCode => ({
   },
 });
 
-function speech(url: string, model: string): CallCode {
-  const body = { model, input: "Hello from your own GPUs.", voice: "af_heart", response_format: "wav" };
+function speech(url: string, body: Body): CallCode {
+  const file = `speech.${typeof body["response_format"] === "string" ? body["response_format"] : "wav"}`;
+  const path = "/v1/audio/speech";
   return {
-    path: "/v1/audio/speech",
+    path,
     examples: {
-      curl: curlOf(url, "/v1/audio/speech", body, " \\\n  -o speech.wav"),
-      Python: `${pythonClient(url)}\nwith client.audio.speech.with_streaming_response.create(${Object.entries(body)
-        .map(([name, value]) => `${name}=${inPython(value)}`)
-        .join(", ")}) as answer:\n    answer.stream_to_file("speech.wav")`,
-      TypeScript: `import { writeFile } from "node:fs/promises";\n${typescriptClient(url)}\nconst answer = await client.audio.speech.create(${JSON.stringify(body)});\nawait writeFile("speech.wav", Buffer.from(await answer.arrayBuffer()));`,
+      curl: curlOf(url, path, body, ` \\\n  -o ${file}`),
+      Python: lines(
+        "import os",
+        "",
+        pythonClient(url),
+        `with client.audio.speech.with_streaming_response.create(${keywordsOf(body)}) as answer:`,
+        `    answer.stream_to_file(${quoted(file)})`,
+      ),
+      TypeScript: lines(
+        'import { writeFile } from "node:fs/promises";',
+        typescriptClient(url),
+        `const answer = await client.audio.speech.create(${inTypeScript(body)});`,
+        `await writeFile(${quoted(file)}, Buffer.from(await answer.arrayBuffer()));`,
+      ),
     },
   };
 }
 
-const transcription = (url: string, model: string): CallCode => ({
-  path: "/v1/audio/transcriptions",
-  examples: {
-    curl: [
-      `curl ${inShell(`${url}/v1/audio/transcriptions`)} \\`,
-      `  -H "Authorization: Bearer $STOKER_API_KEY" \\`,
-      "  -F file=@speech.wav \\",
-      `  -F ${inShell(`model=${model}`)}`,
-    ].join("\n"),
-    Python: `${pythonClient(url)}\nwith open("speech.wav", "rb") as file:\n    print(client.audio.transcriptions.create(model=${quoted(model)}, file=file).text)`,
-    TypeScript: `import { createReadStream } from "node:fs";\n${typescriptClient(url)}\nconst result = await client.audio.transcriptions.create({ model: ${quoted(model)}, file: createReadStream("speech.wav") });\nconsole.log(result.text);`,
-  },
-});
+function transcription(url: string, body: Body): CallCode {
+  const path = "/v1/audio/transcriptions";
+  const result = body["response_format"] === "srt" || body["response_format"] === "vtt" ? "result" : "result.text";
+  return {
+    path,
+    examples: {
+      curl: [
+        `curl ${inShell(url + path)} \\`,
+        `  -H "Authorization: Bearer $STOKER_API_KEY" \\`,
+        "  -F file=@speech.wav \\",
+        Object.entries(body)
+          .map(([name, value]) => `  -F ${inShell(`${name}=${value}`)}`)
+          .join(" \\\n"),
+      ].join("\n"),
+      Python: lines(
+        "import os",
+        "",
+        pythonClient(url),
+        'with open("speech.wav", "rb") as file:',
+        `    result = client.audio.transcriptions.create(file=file, ${Object.entries(body)
+          .map(([name, value]) => `${name}=${inPython(value)}`)
+          .join(", ")})`,
+        `print(${result})`,
+      ),
+      TypeScript: lines(
+        'import { createReadStream } from "node:fs";',
+        typescriptClient(url),
+        "const result = await client.audio.transcriptions.create({",
+        '  file: createReadStream("speech.wav"),',
+        ...Object.entries(body).map(([name, value]) => `  ${name}: ${inTypeScript(value, 2)},`),
+        "});",
+        `console.log(${result});`,
+      ),
+    },
+  };
+}

@@ -10,3 +10,21 @@ export async function usableModels(api: Api): Promise<readonly ModelSummary[]> {
   );
   return [...new Map(lists.flat().map((model) => [model.model_name, model])).values()];
 }
+
+/** Page of a model. */
+export const modelPage = (name: string): string => `/models/${encodeURIComponent(name)}`;
+
+/** Path of the model in the API, whose name may contain slashes. */
+export const modelPath = (name: string): string => `/models/${name.split("/").map(encodeURIComponent).join("/")}`;
+
+type Pricing = ModelSummary["pricing"];
+
+/** USD per million tokens. Undefined: it has no such price. */
+export function perMillion({ pricing }: Pick<ModelSummary, "pricing">): {
+  readonly input: number | undefined;
+  readonly output: number | undefined;
+} {
+  const of = (cents: number | undefined) => (cents === undefined ? undefined : cents * 10_000);
+  const { cents_per_input_token: input, cents_per_output_token: output }: Pricing = pricing;
+  return { input: of(input), output: of(output) };
+}

@@ -2,6 +2,8 @@ export const text = {
   title: "Overview",
   about: "What your account used, and how fast it was answered.",
   aboutFleet: "What all accounts used, and how busy the hosts are.",
+  newKey: "Your API key",
+  newKeyAbout: "It is shown only once. Copy it now.",
   range: "Period",
   ranges: {
     "1h": "1 hour",

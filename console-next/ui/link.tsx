@@ -36,7 +36,6 @@ interface LinkProps {
 const elsewhere: Readonly<Record<string, string>> = {
   "/billing": "/console/billing",
   "/keys": "/console/keys",
-  "/playground": "/console",
 };
 
 function elsewhereOf(to: string): string | undefined {

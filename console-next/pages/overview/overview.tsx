@@ -8,6 +8,7 @@ import { isRange, type MetricsSeries, rates, sumOf, typicalOf, valuesOf } from "
 import { text } from "../../text/overview.ts";
 import { TimeChart } from "../../ui/chart.tsx";
 import { Choice } from "../../ui/choice.tsx";
+import { Code } from "../../ui/code.tsx";
 import { bytes, count, percent, usd } from "../../ui/format.ts";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section, Stats } from "../../ui/page.tsx";
@@ -22,6 +23,7 @@ export function Overview(): ReactNode {
   const series = useGet<MetricsSeries>(`${path}?from=now-${range}`, { everyMs: 30_000 });
   return (
     <Page title={text.title} about={isFleet ? text.aboutFleet : text.about}>
+      <NewKey />
       <Group gap="sm">
         <Choice label={text.range} options={text.ranges} value={range} onChange={setRange} />
         {me.is_admin && (
@@ -43,6 +45,17 @@ export function Overview(): ReactNode {
         )}
       </Loaded>
     </Page>
+  );
+}
+
+/** The key of an account that was just created. */
+function NewKey(): ReactNode {
+  const { newKey } = useVisitor();
+  if (newKey === undefined) return null;
+  return (
+    <Section title={text.newKey} about={text.newKeyAbout}>
+      <Code value={newKey} />
+    </Section>
   );
 }
 

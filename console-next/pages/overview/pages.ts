@@ -1,13 +1,37 @@
-import { IconHome } from "@tabler/icons-react";
+import { IconBoxModel2, IconFlask, IconHome } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
+import { text as models } from "../../text/models.ts";
 import { text } from "../../text/overview.ts";
+import { text as playground } from "../../text/playground.ts";
+
+const section = "start";
 
 export const startPages: readonly PageEntry[] = [
   {
-    section: "start",
+    section,
     path: "/",
     title: text.title,
     icon: IconHome,
     load: async () => (await import("./overview.tsx")).Overview,
+  },
+  {
+    section,
+    path: "/playground",
+    title: playground.title,
+    icon: IconFlask,
+    load: async () => (await import("../playground/playground.tsx")).Playground,
+  },
+  {
+    section,
+    path: "/models",
+    title: models.title,
+    icon: IconBoxModel2,
+    load: async () => (await import("../models/list.tsx")).Models,
+  },
+  {
+    section,
+    path: "/models/$name",
+    title: models.model.title,
+    load: async () => (await import("../models/model.tsx")).ModelPage,
   },
 ];

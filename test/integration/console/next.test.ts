@@ -21,7 +21,7 @@ describe.skipIf(browserPath === undefined)("the new console in a browser", () =>
   beforeAll(async () => {
     await buildConsole();
     browser = await startBrowser();
-    stack = await startStack({ agents: 1, controlPlaneEnv: { HF_HUB_OFFLINE: "1" } });
+    stack = await startStack({ agents: 1, controlPlaneEnv: { STOKER_SIGN_UP: "open", HF_HUB_OFFLINE: "1" } });
     expect((await stack.call("POST", "/v1/me/password", { password })).status).toBe(200);
   }, 180_000);
   afterAll(async () => {
@@ -78,6 +78,19 @@ describe.skipIf(browserPath === undefined)("the new console in a browser", () =>
     }
     expect(complaints).toEqual([]);
   }, 180_000);
+
+  it("shows the first key of a new account", async () => {
+    const { page, complaints } = await visit("/console/next");
+    await page.getByRole("link", { name: "Sign up" }).click();
+    await page.getByLabel("E-mail address").fill("ada@example.com");
+    await page.getByLabel("Name of the account").fill("ada");
+    await page.getByLabel("Password").fill(password);
+    await page.getByRole("button", { name: "Sign up" }).click();
+    const key = await page.getByLabel("Your API key").locator("code").textContent();
+    const me = await stack.call("GET", "/v1/me", undefined, { authorization: `Bearer ${key}` });
+    expect(me.body.email).toBe("ada@example.com");
+    expect(complaints).toEqual([]);
+  }, 120_000);
 
   it("finds a page by Ctrl-K, and says which page does not exist", async () => {
     const { page, complaints } = await visit("/console/next/nothing");
