@@ -32,17 +32,13 @@ interface LinkProps {
   readonly children: ReactNode;
 }
 
-/** Pages that have not moved here yet, by their place in the present console. */
-const elsewhere: Readonly<Record<string, string>> = {
-  "/billing": "/console/billing",
-  "/keys": "/console/keys",
-};
+/** Pages that have not moved here yet; the present console has them at the same paths. */
+const elsewhere = ["/billing", "/keys", "/request-log", "/usage"];
 
-function elsewhereOf(to: string): string | undefined {
-  const [path = "", query] = to.split("?");
-  const found = elsewhere[path];
-  return found && query ? `${found}?${query}` : found;
-}
+const elsewhereOf = (to: string): string | undefined =>
+  elsewhere.some((path) => to === path || to.startsWith(`${path}/`) || to.startsWith(`${path}?`))
+    ? `/console${to}`
+    : undefined;
 
 export function Link({ to, children, ...rest }: LinkProps & AnchorProps & { title?: string }): ReactNode {
   const href = elsewhereOf(to);
