@@ -15,32 +15,35 @@ import {
   useComputedColorScheme,
   useMantineColorScheme,
 } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
-import { Spotlight, spotlight } from "@mantine/spotlight";
-import "@mantine/spotlight/styles.css";
+import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { IconAlertTriangle, IconLogout, IconMoon, IconSearch, IconSun } from "@tabler/icons-react";
 import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useEffect } from "react";
+import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { useGet } from "../api/hooks.ts";
 import { suspensionOf } from "../domain/suspension.ts";
 import { text as common } from "../text/common.ts";
 import { text } from "../text/navigation.ts";
 import { Link, RouterNavLink } from "../ui/link.tsx";
+import { useMenu } from "./menu.ts";
 import { pages } from "./navigation.ts";
-import type { PageEntry, SectionName } from "./page-entry.ts";
+import type { SectionName } from "./page-entry.ts";
 import { useVisitor } from "./visitor.ts";
+
+const loadPalette = () => import("./palette.tsx");
+const Palette = lazy(async () => ({ default: (await loadPalette()).Palette }));
 
 const sectionNames = Object.keys(text.sections) as SectionName[];
 
-/** Pages of the menu that this user may open. */
-function useMenu(): readonly PageEntry[] {
-  const { me } = useVisitor();
-  return pages.filter(({ icon, section }) => icon !== undefined && (section !== "operator" || me.is_admin));
-}
-
 export function Shell(): ReactNode {
   const [isOpen, { toggle, close }] = useDisclosure();
+  const [isPaletteUsed, setPaletteUsed] = useState(false);
+  const openPalette = () => {
+    if (isPaletteUsed) void loadPalette().then((loaded) => loaded.openPalette());
+    setPaletteUsed(true);
+  };
+  // Once it is shown, it listens for its keys itself.
+  useHotkeys(isPaletteUsed ? [] : [["mod+K", openPalette]], []);
   const { pathname } = useLocation();
   // A phone's menu covers the page that was chosen.
   // biome-ignore lint/correctness/useExhaustiveDependencies: at each page.
@@ -72,12 +75,12 @@ export function Shell(): ReactNode {
               size="xs"
               leftSection={<IconSearch size={14} />}
               rightSection={<Kbd size="xs">Ctrl K</Kbd>}
-              onClick={spotlight.open}
+              onClick={openPalette}
               visibleFrom="sm"
             >
               {text.search}
             </Button>
-            <ActionIcon variant="default" size="lg" hiddenFrom="sm" aria-label={text.search} onClick={spotlight.open}>
+            <ActionIcon variant="default" size="lg" hiddenFrom="sm" aria-label={text.search} onClick={openPalette}>
               <IconSearch size={18} />
             </ActionIcon>
             <ColorScheme />
@@ -94,7 +97,7 @@ export function Shell(): ReactNode {
         <SuspensionBanner />
         <Outlet />
       </AppShell.Main>
-      <Palette />
+      <Suspense>{isPaletteUsed && <Palette />}</Suspense>
     </AppShell>
   );
 }
@@ -182,27 +185,6 @@ function AccountMenu(): ReactNode {
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>
-  );
-}
-
-/** Ctrl-K: every page by its name. */
-function Palette(): ReactNode {
-  const menu = useMenu();
-  const navigate = useNavigate();
-  return (
-    <Spotlight
-      shortcut="mod + K"
-      nothingFound={text.nothingFound}
-      highlightQuery
-      searchProps={{ placeholder: text.search, leftSection: <IconSearch size={18} />, "aria-label": text.search }}
-      actions={menu.map(({ path, title, section, icon: Icon }) => ({
-        id: path,
-        label: title,
-        description: text.sections[section],
-        leftSection: Icon && <Icon size={20} stroke={1.6} />,
-        onClick: () => void navigate({ to: path as never }),
-      }))}
-    />
   );
 }
 

@@ -1,7 +1,7 @@
 // Models of every kind, tried in the browser.
-import { Tabs, Text } from "@mantine/core";
+import { Skeleton, Tabs, Text } from "@mantine/core";
 import { IconColumns2, IconGridDots, IconMessage, IconMicrophone, IconPhoto, IconVolume } from "@tabler/icons-react";
-import type { ComponentType, ReactNode } from "react";
+import { type ComponentType, lazy, type ReactNode, Suspense } from "react";
 import { useFilter } from "../../app/place.ts";
 import type { ModelSummary } from "../../domain/models.ts";
 import { isMode, type Mode, modelsFor, modes } from "../../domain/playground.ts";
@@ -9,26 +9,21 @@ import { text } from "../../text/playground.ts";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 import { useModels } from "../models/use-models.ts";
-import { ChatMode } from "./chat.tsx";
-import { Compare } from "./compare.tsx";
-import { Embeddings } from "./embeddings.tsx";
-import { Images } from "./images.tsx";
 import { Missing } from "./missing.tsx";
-import { Speech } from "./speech.tsx";
-import { Transcription } from "./transcription.tsx";
 
 export interface ModeProps {
   /** At least one. */
   readonly models: readonly ModelSummary[];
 }
 
+// Code of a mode is loaded when it is opened.
 const contents: Readonly<Record<Mode, ComponentType<ModeProps>>> = {
-  chat: ChatMode,
-  compare: Compare,
-  embeddings: Embeddings,
-  images: Images,
-  speech: Speech,
-  transcription: Transcription,
+  chat: lazy(async () => ({ default: (await import("./chat.tsx")).ChatMode })),
+  compare: lazy(async () => ({ default: (await import("./compare.tsx")).Compare })),
+  embeddings: lazy(async () => ({ default: (await import("./embeddings.tsx")).Embeddings })),
+  images: lazy(async () => ({ default: (await import("./images.tsx")).Images })),
+  speech: lazy(async () => ({ default: (await import("./speech.tsx")).Speech })),
+  transcription: lazy(async () => ({ default: (await import("./transcription.tsx")).Transcription })),
 };
 
 const icons: Readonly<Record<Mode, ComponentType<{ size?: number }>>> = {
@@ -69,7 +64,9 @@ export function Playground(): ReactNode {
                 })}
               </Tabs.List>
               <Tabs.Panel value={mode}>
-                {fitting.length === 0 ? <Missing mode={mode} /> : <Content models={fitting} />}
+                <Suspense fallback={<Skeleton height={240} />}>
+                  {fitting.length === 0 ? <Missing mode={mode} /> : <Content models={fitting} />}
+                </Suspense>
               </Tabs.Panel>
             </Tabs>
           );

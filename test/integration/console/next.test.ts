@@ -86,7 +86,7 @@ describe.skipIf(browserPath === undefined)("the new console in a browser", () =>
     await page.getByLabel("Name of the account").fill("ada");
     await page.getByLabel("Password").fill(password);
     await page.getByRole("button", { name: "Sign up" }).click();
-    const key = await page.getByLabel("Your API key").locator("code").textContent();
+    const key = await page.getByLabel("Your API key").locator("pre").textContent();
     const me = await stack.call("GET", "/v1/me", undefined, { authorization: `Bearer ${key}` });
     expect(me.body.email).toBe("ada@example.com");
     expect(complaints).toEqual([]);
