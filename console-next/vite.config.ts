@@ -17,6 +17,15 @@ export default defineConfig({
     },
   ],
   html: { cspNonce: "STOKER_NONCE" },
-  build: { outDir: "dist", emptyOutDir: true, modulePreload: { polyfill: false }, chunkSizeWarningLimit: 1000 },
+  build: {
+    outDir: "dist",
+    emptyOutDir: true,
+    modulePreload: { polyfill: false },
+    // What most pages share is one file: the start takes few requests.
+    rolldownOptions: {
+      output: { codeSplitting: { groups: [{ name: "parts", test: "node_modules", minShareCount: 10 }] } },
+    },
+    chunkSizeWarningLimit: 1000,
+  },
   server: { proxy: { "^/(?!console/next)": { target: server, changeOrigin: false } } },
 });

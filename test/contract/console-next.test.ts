@@ -1,7 +1,7 @@
 // The new console as a browser is handed it: one page, its files, and nothing that another server or an injected text could add.
 import { globSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { gunzipSync, gzipSync } from "node:zlib";
+import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { consoleShell } from "../../control-plane/http/console/next/shell.ts";
 import { createHttp } from "../../control-plane/http/core/create-http.ts";
@@ -49,7 +49,7 @@ async function load(url: string): Promise<Served> {
       : [];
   return {
     type,
-    compressed: gzipSync(answer.rawPayload).length,
+    compressed: (await get(url, { "accept-encoding": "gzip" })).rawPayload.length,
     imports: found(/(?:\bimport|\bfrom)\s*["'`]\.\/([\w.-]+)["'`]/g),
     later: found(/\bimport\(\s*["'`]\.\/([\w.-]+)["'`]\s*\)/g),
   };

@@ -51,7 +51,7 @@ async function readAll(): Promise<ConsoleFiles> {
   for await (const name of glob(`assets/*{${Object.keys(types).join(",")}}`, { cwd: built })) {
     const bytes = await readFile(join(built, name));
     // In threads of their own: this thread also streams customers' requests.
-    const compressed = await promisify(gzip)(bytes);
+    const compressed = await promisify(gzip)(bytes, { level: 9 });
     files.set(name.split(sep).at(-1) as string, { type: types[extname(name)] as string, bytes, compressed });
     await nextTurn();
   }
