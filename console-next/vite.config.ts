@@ -21,7 +21,7 @@ export default defineConfig({
     outDir: "dist",
     emptyOutDir: true,
     modulePreload: { polyfill: false },
-    // What most pages share is one file: the start takes few requests.
+    // Libraries that most pages use go into one file, so that the first load takes few requests.
     rolldownOptions: {
       output: { codeSplitting: { groups: [{ name: "parts", test: "node_modules", minShareCount: 10 }] } },
     },

@@ -41,10 +41,13 @@ export async function buildConsole(): Promise<void> {
 }
 
 function hashOfSources(): string {
-  const sources = globSync(["console-next/**/*.{ts,tsx,css,html,svg}", "proto/**/*.ts", "package-lock.json"], {
-    cwd: root,
-    exclude: ["console-next/dist*/**"],
-  });
+  const sources = globSync(
+    ["console-next/**/*.{ts,tsx,css,html,svg}", "console/**/*.ts", "proto/**/*.ts", "package-lock.json"],
+    {
+      cwd: root,
+      exclude: ["console-next/dist*/**"],
+    },
+  );
   const hash = createHash("sha256");
   for (const path of sources.sort()) hash.update(`${path}\0`).update(readFileSync(join(root, path)));
   return hash.digest("hex");

@@ -1,8 +1,8 @@
 // Sign-in with a password and an optional second factor, or with a passkey only. Used by the sign-in page and Reauthenticate.
 import { Button, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
+import { canUsePasskeys, signWithPasskey } from "../../console/passkey.ts";
 import { ApiError, useApi } from "../api/client.ts";
-import { canUsePasskeys, signWithPasskey } from "../domain/passkey.ts";
 import { text } from "../text/sign-in.ts";
 import { Act } from "../ui/act.tsx";
 import { type Fields, Form } from "../ui/form.tsx";

@@ -28,5 +28,5 @@ export const serverUrl = (): string => (metaOf("url") || location.origin).replac
 
 export const isSignUpOpen = (): boolean => metaOf("sign-up") === "open";
 
-/** Of this response: styles that a script adds carry it. */
+/** Nonce of this page for style elements that scripts add. */
 export const styleNonce = (): string => document.querySelector<HTMLElement>('meta[property="csp-nonce"]')?.nonce ?? "";

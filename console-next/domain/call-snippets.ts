@@ -3,7 +3,7 @@ import { inPython, inShell, inTypeScript, quoted } from "./literals.ts";
 import { chatExamples } from "./snippets.ts";
 
 export interface Call {
-  /** Of the server, without a trailing slash. */
+  /** URL of the server, without a trailing slash. */
   readonly url: string;
   readonly model: string;
   readonly task: string;

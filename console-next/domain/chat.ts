@@ -59,7 +59,7 @@ export interface Usage {
   readonly estimated_cost?: number;
 }
 
-/** What arrived of a response. Times are since the request was sent. */
+/** Received part of a response. Times are measured from the sending of the request. */
 export interface Answer {
   readonly text: string;
   readonly reasoning: string;

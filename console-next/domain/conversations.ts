@@ -33,7 +33,7 @@ export type Figures = Pick<Answer, "requestId" | "usage" | "firstMs" | "totalMs"
 
 export interface Turn {
   readonly message: Message;
-  /** Of a model's answer. */
+  /** Figures of a response of the model. */
   readonly model?: string;
   readonly reasoning?: string;
   readonly figures?: Figures;

@@ -1,4 +1,4 @@
-// What a deployment runs, costs and waits for.
+// GPUs, price, progress and pending reasons of a deployment.
 import type { Responses } from "../../proto/gen/responses.ts";
 import { text } from "../text/deployments.ts";
 import { bytes } from "../ui/format.ts";

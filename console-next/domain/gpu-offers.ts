@@ -5,7 +5,7 @@ export interface TypeOffer {
   readonly gpu: string;
   /** USD per hour of the chosen number of GPUs. */
   readonly usdPerHour: number;
-  /** That many are free on one host. */
+  /** This number is free on one host. */
   readonly isAvailable: boolean;
   /** At least this many are free on one host. */
   readonly freeAtLeast: number;

@@ -13,7 +13,7 @@ interface Signed {
   readonly token: Promise<string>;
   readonly untilMs: number;
 }
-/** Of the signed-in session: another one has its own client. */
+/** Tokens of each API client, which belongs to one session. */
 const kept = new WeakMap<Api, Map<string, Signed>>();
 
 /** A token that expires in 15 minutes. `model` undefined: for any. Throws ApiError. */

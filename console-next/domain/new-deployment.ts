@@ -74,7 +74,7 @@ export const isLanguageModel = ({ task }: Pick<DeployForm, "task">): boolean => 
 
 const numberIn = (text: string): number | undefined => (text.trim() === "" ? undefined : Number(text));
 
-/** What is wrong before the server is asked, by field. */
+/** Errors by field, found before the request is sent. */
 export function faultsOf(form: DeployForm): Partial<Record<keyof DeployForm, FaultName>> {
   const faults: Partial<Record<keyof DeployForm, FaultName>> = {};
   if (form.source.trim() === "") faults.source = "missing";

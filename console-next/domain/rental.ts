@@ -21,7 +21,7 @@ export function spentOn(
 
 export type KeyFault = "private" | "not_public";
 
-/** What is wrong with a public SSH key before the server sees it. */
+/** Error in a public SSH key, found before it is sent. */
 export function keyFaultOf(key: string): KeyFault | undefined {
   if (/PRIVATE KEY/.test(key)) return "private";
   return /^(ssh-(ed25519|rsa)|ecdsa-|sk-)\S*\s+\S+/.test(key.trim()) ? undefined : "not_public";

@@ -13,9 +13,9 @@ import {
 import { useMediaQuery } from "@mantine/hooks";
 import { IconChevronLeft, IconChevronRight, IconSearch } from "@tabler/icons-react";
 import { type ReactNode, useDeferredValue, useMemo, useState } from "react";
+import { csvOf } from "../../console/parts/csv.ts";
 import { useFilter } from "../app/place.ts";
 import { text } from "../text/common.ts";
-import { csvOf } from "./csv.ts";
 import { Empty } from "./page.tsx";
 
 export interface Column<Row> {

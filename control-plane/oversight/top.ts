@@ -99,7 +99,10 @@ export function createTop({ store }: { readonly store: TopStore }) {
       const withoutOne = served.get(undefined) ?? [];
       return [
         ...known.map((one) => ({
-          ...{ id: one.id, name: one.names.at(-1) ?? "", kind: one.kind, owner: one.owner },
+          id: one.id,
+          name: one.names.at(-1) ?? "",
+          kind: one.kind,
+          owner: one.owner,
           ...flow(served.get(one.id) ?? []),
           ...held(byId.get(one.id)),
         })),
@@ -128,7 +131,11 @@ export function createTop({ store }: { readonly store: TopStore }) {
 
     async host() {
       return (await store.hosts()).map(({ tokensPerSecond, ...host }) => ({
-        ...{ kind: null, owner: null, requestsPerSecond: null, errorsPerSecond: null, spendLastHour: null },
+        kind: null,
+        owner: null,
+        requestsPerSecond: null,
+        errorsPerSecond: null,
+        spendLastHour: null,
         ...host,
         tokensPerSecond,
       }));

@@ -1,10 +1,10 @@
 // Lists and adds second factors of the user.
 import { Button, Group, Image, List, NativeSelect, Stack, Text, TextInput, Title } from "@mantine/core";
 import { type ReactNode, useEffect, useRef, useState } from "react";
+import { canUsePasskeys, createPasskey } from "../../../console/passkey.ts";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/client.ts";
 import { useGet, useRefresh } from "../../api/hooks.ts";
-import { canUsePasskeys, createPasskey } from "../../domain/passkey.ts";
 import { text } from "../../text/security.ts";
 import { Act } from "../../ui/act.tsx";
 import { Code } from "../../ui/code.tsx";

@@ -1,11 +1,11 @@
 // Deliveries of the last days, the signing secret, and code that verifies signatures.
 import { Group, Stack, Text } from "@mantine/core";
 import { type ReactNode, useState } from "react";
+import { verifySnippets } from "../../../console/verify-snippets.ts";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/client.ts";
 import { useGet, useRefresh } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
-import { verifySnippets } from "../../domain/verify-snippets.ts";
 import { text } from "../../text/webhooks.ts";
 import { Act } from "../../ui/act.tsx";
 import { Choice } from "../../ui/choice.tsx";

@@ -1,10 +1,10 @@
 // Requests, latencies and outcomes of a deployment over time.
 import { SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import type { ReactNode } from "react";
+import { endingOf } from "../../../console/request-log.ts";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
-import { endingOf } from "../../domain/request-log.ts";
 import { text } from "../../text/deployments.ts";
 import { TimeChart } from "../../ui/chart.tsx";
 import { Choice } from "../../ui/choice.tsx";

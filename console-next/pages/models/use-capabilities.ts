@@ -1,4 +1,4 @@
-// What a model can do besides text, as far as the catalogue knows it.
+// Capabilities of models, such as tools and vision, from the catalogue.
 import { useCallback, useMemo } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";

@@ -12,7 +12,7 @@ export interface Outcome {
 }
 
 export interface ChatRun {
-  /** What has arrived of the running answer. Undefined: none runs. */
+  /** Received part of the current response. Undefined: no request is running. */
   readonly live: Answer | undefined;
   /** Resolves at the end, however it ended. */
   readonly start: (request: ChatRequest) => Promise<Outcome>;

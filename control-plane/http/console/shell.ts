@@ -41,15 +41,20 @@ endpoints is at <a href="/docs">/docs</a>.</noscript>
 `;
   return {
     page,
-    headers: {
-      "content-type": "text/html; charset=utf-8",
-      "content-security-policy": pagePolicy,
-      "x-content-type-options": "nosniff",
-      "x-frame-options": "DENY",
-      "cross-origin-opener-policy": "same-origin",
-      "referrer-policy": "same-origin",
-      // It references the files of this release.
-      "cache-control": "no-store",
-    },
+    headers: shellHeaders(pagePolicy),
+  };
+}
+
+/** Headers of the page of a console. `policy`: its content security policy. */
+export function shellHeaders(policy: string): Readonly<Record<string, string>> {
+  return {
+    "content-type": "text/html; charset=utf-8",
+    "content-security-policy": policy,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "referrer-policy": "same-origin",
+    // It references the files of this release.
+    "cache-control": "no-store",
   };
 }

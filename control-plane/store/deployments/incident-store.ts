@@ -74,9 +74,15 @@ export function createIncidentStore(db: Db): IncidentStore {
     sync: (found, reopenMs) =>
       inTransaction(db, async (trx) => {
         const rows = found.map((one) => ({
-          ...{ kind: one.kind, subject: one.subject, severity: severities.indexOf(one.severity) },
-          ...{ summary: one.summary.slice(0, 500), advice: one.advice, account_id: one.account ?? null },
-          ...{ deploy_id: one.deployment ?? null, host_id: one.host ?? null, gpu_uuid: one.gpu ?? null },
+          kind: one.kind,
+          subject: one.subject,
+          severity: severities.indexOf(one.severity),
+          summary: one.summary.slice(0, 500),
+          advice: one.advice,
+          account_id: one.account ?? null,
+          deploy_id: one.deployment ?? null,
+          host_id: one.host ?? null,
+          gpu_uuid: one.gpu ?? null,
         }));
         // One writer at a time: a slow one could end what a later one has opened.
         await sql`select pg_advisory_xact_lock(hashtext('stoker incidents'))`.execute(trx);

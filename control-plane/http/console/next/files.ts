@@ -1,5 +1,5 @@
-// Files of the new console (a preview until all pages have moved), as `npm run build` writes them to console-next/dist. Names contain the hash of their content, so browsers keep
-// them without limit and never mix two releases.
+// Files of the new console, as `npm run build` writes them to console-next/dist. Names contain the hash of their content, so browsers
+// may cache them without limit.
 import { glob, readFile } from "node:fs/promises";
 import { extname, join, sep } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";

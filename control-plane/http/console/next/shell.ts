@@ -2,13 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { html } from "../../accounts/login-pages.ts";
 import { pagePolicy } from "../../connections/secure-headers.ts";
-import type { Installation } from "../shell.ts";
-
-interface Shell {
-  readonly status: number;
-  readonly page: string;
-  readonly headers: Readonly<Record<string, string>>;
-}
+import { type Installation, type Shell, shellHeaders } from "../shell.ts";
 
 const missing = html`<!doctype html><html lang="en"><title>Stoker</title>
 <p>The console was not built. On the server, run <code>npm run build</code>, then reload this page. The <code>stoker</code> command
@@ -16,7 +10,10 @@ offers the same functions; the reference of all endpoints is at <a href="/docs">
 `.text;
 
 /** `built`: the page as it was built; undefined if it was not. */
-export function consoleShell(built: string | undefined, { isSignUpOpen, publicUrl }: Installation): Shell {
+export function consoleShell(
+  built: string | undefined,
+  { isSignUpOpen, publicUrl }: Installation,
+): Shell & { readonly status: number } {
   const nonce = randomBytes(16).toString("base64url");
   const values: Readonly<Record<string, string>> = {
     STOKER_NONCE: nonce,
@@ -26,16 +23,7 @@ export function consoleShell(built: string | undefined, { isSignUpOpen, publicUr
   return {
     status: built === undefined ? 503 : 200,
     page: (built ?? missing).replace(/STOKER_(NONCE|SIGN_UP|URL)/g, (name) => values[name] as string),
-    headers: {
-      "content-type": "text/html; charset=utf-8",
-      "content-security-policy": consolePolicy(nonce),
-      "x-content-type-options": "nosniff",
-      "x-frame-options": "DENY",
-      "cross-origin-opener-policy": "same-origin",
-      "referrer-policy": "same-origin",
-      // It references the files of this release.
-      "cache-control": "no-store",
-    },
+    headers: shellHeaders(consolePolicy(nonce)),
   };
 }
 
