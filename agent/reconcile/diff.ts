@@ -8,7 +8,7 @@ import type { Facts, View } from "./facts.ts";
 import type { Exited } from "./failure.ts";
 import { gpuHolder } from "./gpu-claims.ts";
 import { troubleOf } from "./health.ts";
-import { isAwaited, maySleep, planRest, type Rest } from "./rest.ts";
+import { isAwaited, maySleep, planRest, type Rest, type SleepReason } from "./rest.ts";
 
 type Alive = Exclude<Observed, { state: "exited" }>;
 type Running = Extract<Observed, { state: "running" }>;
@@ -46,7 +46,7 @@ export type Step =
       readonly id: InstanceId;
       readonly seen: Running;
       readonly spec: InstanceSpec__Output;
-      readonly why: "idle" | "memory";
+      readonly why: SleepReason;
     }
   | { readonly kind: "wake"; readonly id: InstanceId; readonly seen: Running; readonly spec: InstanceSpec__Output }
   /** Ends the running step: its result is no longer needed. */

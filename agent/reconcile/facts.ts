@@ -33,6 +33,8 @@ export interface Life {
   readonly isFrozen: boolean;
   /** Its memory is given up; the process or container waits for a wake. */
   readonly isAsleep: boolean;
+  /** It confirmed a sleep to this agent, and was not woken since. An engine that only reports a sleep may be waking. */
+  readonly isSleepConfirmed: boolean;
   /** Since when it serves. */
   readonly readySinceMs: number;
   /** Duration of its last wake; undefined: it was not woken. */
@@ -119,6 +121,7 @@ export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
     trouble: "",
     isFrozen: false,
     isAsleep: false,
+    isSleepConfirmed: false,
     readySinceMs: nowMs,
     wakes: 0,
     pulse: newPulse(nowMs),

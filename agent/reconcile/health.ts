@@ -71,6 +71,7 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
         ...life,
         isReady: true,
         isAsleep: false,
+        isSleepConfirmed: false,
         readySinceMs: life.isReady ? life.readySinceMs : nowMs,
         wakes: wakesOf(life),
         contextLength: health.contextLength,
@@ -85,11 +86,14 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
       const progressAtMs = isProgress ? nowMs : life.progressAtMs;
       const next = { progress: health.progress, progressAtMs, nextProbeMs: nowMs + whileStartingMs };
       const wakes = wakesOf(life);
-      return { ...life, ...next, wakes, isReady: false, isAsleep: false, failures: 0, trouble: "still loading" };
+      const rest = { isAsleep: false, isSleepConfirmed: false };
+      return { ...life, ...next, ...rest, wakes, isReady: false, failures: 0, trouble: "still loading" };
     }
     case "asleep": {
       const next = { progressAtMs: nowMs, nextProbeMs: nowMs + whileReadyMs };
-      return { ...life, ...next, isReady: false, isAsleep: true, isFrozen: false, failures: 0, trouble: "" };
+      // One that never confirms its sleep is restarted.
+      const failures = life.isSleepConfirmed ? 0 : life.failures;
+      return { ...life, ...next, isReady: false, isAsleep: true, isFrozen: false, failures, trouble: "" };
     }
     case "draining":
       return { ...life, isReady: false, trouble: "it is shutting down", nextProbeMs: nowMs + whileStartingMs };
@@ -112,11 +116,15 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
 /** Also counts a wake whose reply was lost. */
 const wakesOf = ({ wakes, isAsleep }: Life) => wakes + (isAsleep ? 1 : 0);
 
-/** After a sleep that failed: probed at once, and restarted if it does not reply. */
+export const confirmedAsleep = (life: Life, nowMs: number): Life =>
+  afterProbe({ ...life, isSleepConfirmed: true }, { kind: "asleep" }, nowMs);
+
+/** After a sleep that failed: probed at once, and restarted if it does not reply or fails again and again. */
 export const unknownAfterSleep = (life: Life, nowMs: number): Life => ({
   ...life,
   isReady: false,
-  failures: 1,
+  isSleepConfirmed: false,
+  failures: life.failures + 1,
   progressAtMs: nowMs,
   nextProbeMs: nowMs,
   trouble: "it did not confirm its sleep",

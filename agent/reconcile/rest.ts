@@ -1,5 +1,5 @@
 // Decides which instances of this host sleep and which wake, so that those awake fit on their GPUs. Pure.
-// INVARIANTS: a busy instance is never put to sleep; starts and wakes are served in the order in which they began to wait, so a
+// INVARIANTS: memory counts as free once an engine confirmed its sleep to this agent; a busy instance is never put to sleep; starts and wakes are served in the order in which they began to wait, so a
 // later one takes no GPU of an earlier one; an instance stays awake for a minimum time, which bounds how often two of them swap,
 // and until the request that woke it has arrived.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
@@ -7,9 +7,11 @@ import type { InstanceId } from "../../proto/ids.ts";
 import type { Observed } from "./driver.ts";
 import type { Facts, Life, View } from "./facts.ts";
 
+/** `idle`: it was not used for long. `memory`: another one needs its memory. `unconfirmed`: it only reports that it sleeps. */
+export type SleepReason = "idle" | "memory" | "unconfirmed";
+
 export interface Rest {
-  /** `idle`: it was not used for long. `memory`: another one needs its memory. */
-  readonly sleep: ReadonlyMap<InstanceId, "idle" | "memory">;
+  readonly sleep: ReadonlyMap<InstanceId, SleepReason>;
   readonly wake: ReadonlySet<InstanceId>;
   /** Starts and wakes that wait for memory. */
   readonly lacking: ReadonlySet<InstanceId>;
@@ -47,7 +49,7 @@ export function planRest(
   tombstones: ReadonlySet<InstanceId>,
   starting: readonly InstanceSpec__Output[],
 ): Rest {
-  const sleep = new Map<InstanceId, "idle" | "memory">();
+  const sleep = new Map<InstanceId, SleepReason>();
   const wake = new Set<InstanceId>();
   const lacking = new Set<InstanceId>();
   const capacity = new Capacity(view, specs, tombstones);
@@ -67,8 +69,12 @@ export function planRest(
     lacking.add(id);
     for (const victim of capacity.victimsFor(spec)) sleep.set(victim, "memory");
   }
-  for (const [id, spec] of specs)
-    if (!sleep.has(id) && !tombstones.has(id) && isIdleLong(view, id, spec)) sleep.set(id, "idle");
+  for (const [id, spec] of specs) {
+    if (sleep.has(id) || tombstones.has(id)) continue;
+    if (isIdleLong(view, id, spec)) sleep.set(id, "idle");
+    // An agent that stopped may have left it waking, and it reports a sleep until it is awake.
+    else if (isUnconfirmed(view, id)) sleep.set(id, "unconfirmed");
+  }
   return { sleep, wake, lacking };
 }
 
@@ -79,7 +85,7 @@ function wakers(
 ): InstanceSpec__Output[] {
   return [...specs].flatMap(([id, spec]) => {
     const facts = view.facts.get(id);
-    const isAsleep = facts?.life?.isAsleep === true && facts.life.identity === view.observed.get(id)?.identity;
+    const isAsleep = isConfirmedAsleep(view.observed.get(id), facts);
     if (!facts || !isAsleep || facts.busy || tombstones.has(id) || view.unsettled.has(id)) return [];
     // Without the setting, or changed to another specification, it serves as any other does.
     return !maySleep(spec) || isAwaited(spec, facts, view.controlTimeMs) ? [spec] : [];
@@ -177,7 +183,16 @@ class Capacity {
 function isAwake(seen: Observed | undefined, facts: Facts | undefined): boolean {
   if (facts?.busy?.kind === "start" || facts?.busy?.kind === "wake") return true;
   if (!seen || seen.state === "exited") return false;
-  return !(facts?.life?.isAsleep && facts.life.identity === seen.identity);
+  return !isConfirmedAsleep(seen, facts);
+}
+
+const isConfirmedAsleep = (seen: Observed | undefined, facts: Facts | undefined): boolean =>
+  facts?.life?.isAsleep === true && facts.life.isSleepConfirmed && facts.life.identity === seen?.identity;
+
+function isUnconfirmed(view: Seen, id: InstanceId): boolean {
+  const [seen, facts] = [view.observed.get(id), view.facts.get(id)];
+  if (seen?.state !== "running" || !facts || facts.busy || view.unsettled.has(id)) return false;
+  return facts.life?.identity === seen.identity && facts.life.isAsleep && !facts.life.isSleepConfirmed;
 }
 
 /** Time without use of an instance that may be put to sleep now; otherwise undefined. */

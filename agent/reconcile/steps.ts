@@ -14,7 +14,7 @@ import { untilDrained } from "./drain.ts";
 import { failureOf, isEngineUnavailable, lostGpu, reasonOfExit, withLostGpu } from "./failure.ts";
 import { createFetch } from "./fetch.ts";
 import { untilFree } from "./gpu-memory.ts";
-import { afterProbe, unknownAfterSleep } from "./health.ts";
+import { afterProbe, confirmedAsleep, unknownAfterSleep } from "./health.ts";
 import { readModelFacts } from "./model-facts.ts";
 import type { GpuFault } from "./ports.ts";
 import { newPulse } from "./progress.ts";
@@ -239,8 +239,8 @@ export class Executors implements StepExecutors {
   }
 
   async sleep({ id, seen, spec, why }: Of<"sleep">, signal: AbortSignal) {
-    // A request that arrived since the decision is served first.
-    if (!this.#dataPath.rest(id)) return;
+    // A request that arrived since the decision is served first; an engine that reports a sleep serves none.
+    if (!this.#dataPath.rest(id) && why !== "unconfirmed") return;
     const paths = sleepPathsOf(spec);
     try {
       if (paths) await callEngine(seen, paths.sleep, bounded(signal, sleepLimitMs));
@@ -255,19 +255,22 @@ export class Executors implements StepExecutors {
       throw error;
     }
     const nowMs = this.#deps.clock();
-    const sleptAtMs = this.#deps.controlTimeMs();
+    const controlTimeMs = this.#deps.controlTimeMs();
     this.#deps.log.info({ instance: id, why }, "instance asleep");
     this.#book.change(id, (facts) => ({
       ...facts,
-      sleptAtMs,
+      // A request that waits since before the confirmation has not woken it.
+      sleptAtMs: why === "unconfirmed" ? facts.sleptAtMs : controlTimeMs,
       isStoppedAsleep: paths === undefined,
-      life: facts.life && paths ? afterProbe(facts.life, { kind: "asleep" }, nowMs) : facts.life,
+      life: facts.life && paths ? confirmedAsleep(facts.life, nowMs) : facts.life,
     }));
   }
 
   async wake({ id, seen, spec }: Of<"wake">, signal: AbortSignal) {
     const beganMs = this.#deps.clock();
     const paths = sleepPathsOf(spec);
+    // If its reply is lost, it may be awake.
+    this.#book.change(id, ({ life, ...facts }) => ({ ...facts, life: life && { ...life, isSleepConfirmed: false } }));
     if (paths) await callEngine(seen, paths.wake, bounded(signal, wakeLimitMs));
     const nowMs = this.#deps.clock();
     this.#events.took("wake", (nowMs - beganMs) / 1000);

@@ -6,6 +6,7 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
 import { readBearerSecret } from "../../proto/bearer-secret.ts";
 
 interface Script {
@@ -18,7 +19,7 @@ interface Script {
   readonly wakeMs?: number;
   /** Time of a sleep. */
   readonly sleepMs?: number;
-  /** It sleeps, but its reply to that is an error. */
+  /** It sleeps, but its reply to that is an error, once. */
   readonly losesSleep?: boolean;
   /** It does not sleep, with an error. */
   readonly refusesSleep?: boolean;
@@ -55,6 +56,17 @@ let isDraining = false;
 let isAsleep = false;
 /** What it is doing of the two. */
 let changing = "";
+/** Sleeps and wakes run one after the other, as in vLLM, also those whose caller is gone. */
+let lastChange: Promise<void> = Promise.resolve();
+let sleeps = 0;
+const change = (what: "sleep" | "wake", ms: number, end: () => void) => {
+  lastChange = lastChange.then(async () => {
+    changing = what;
+    await pause(ms);
+    changing = "";
+    end();
+  });
+};
 let tokens = 0;
 const held: Buffer[] = [];
 if (script.holdBytes) {
@@ -98,20 +110,17 @@ const server = createServer((req, res) => {
   }
   if (req.url === "/is_sleeping") return send(200, { is_sleeping: isAsleep, changing });
   if (req.method === "POST" && req.url?.startsWith("/sleep")) {
-    changing = "sleep";
-    return setTimeout(() => {
-      changing = "";
+    return change("sleep", script.sleepMs ?? 0, () => {
       isAsleep = !script.refusesSleep;
-      send(script.losesSleep || script.refusesSleep ? 500 : 200, {});
-    }, script.sleepMs ?? 0);
+      sleeps += 1;
+      send((script.losesSleep && sleeps === 1) || script.refusesSleep ? 500 : 200, {});
+    });
   }
   if (req.method === "POST" && req.url === "/wake_up") {
-    changing = "wake";
-    return setTimeout(() => {
-      changing = "";
+    return change("wake", script.wakeMs ?? 0, () => {
       isAsleep = false;
       send(200, {});
-    }, script.wakeMs ?? 0);
+    });
   }
   if (req.url === "/v1/models") return send(200, { data: [{ id: env["STOKER_SERVED_MODEL_NAME"] }] });
   if (req.method === "POST") {

@@ -10,7 +10,8 @@ const gpu = "cpu-host-0";
 
 interface One {
   readonly id: string;
-  readonly state: "awake" | "asleep" | "new";
+  /** `unconfirmed`: its engine reports that it sleeps, perhaps until a wake has ended. */
+  readonly state: "awake" | "asleep" | "unconfirmed" | "new";
   readonly owner?: string;
   readonly unusedMs?: number;
   readonly awakeMs?: number;
@@ -53,12 +54,13 @@ function rest(...ones: readonly One[]) {
     observed.set(id, seen);
     const { life, ...found } = sighted(own, seen, 0);
     if (!life) throw new Error("a running instance has a life");
-    const isAsleep = one.state === "asleep";
+    const isSleepConfirmed = one.state === "asleep";
+    const isAsleep = isSleepConfirmed || one.state === "unconfirmed";
     const readySinceMs = nowMs - (one.awakeMs ?? 100_000);
     facts.set(id, {
       ...found,
       ...lacking,
-      life: { ...life, isAsleep, isReady: !isAsleep, readySinceMs, wakeMs: one.wakeMs },
+      life: { ...life, isAsleep, isSleepConfirmed, isReady: !isAsleep, readySinceMs, wakeMs: one.wakeMs },
     });
     uses.set(id, { inFlight: one.inFlight ?? 0, waiting: 0, unusedMs: one.unusedMs });
   }
@@ -97,6 +99,13 @@ describe("rest of instances", () => {
       { id: "c", state: "asleep", awaitedMs: 10, spec: half },
     );
     expect(found).toEqual({ sleep: ["b"], wake: [], lacking: ["c"] });
+  });
+
+  it("counts memory as held until an engine that reports a sleep has confirmed it", () => {
+    const found = rest({ id: "a", state: "unconfirmed" }, { id: "b", state: "asleep", awaitedMs: 10 });
+    expect(found).toEqual({ sleep: ["a"], wake: [], lacking: ["b"] });
+    const awaited = rest({ id: "a", state: "unconfirmed", awaitedMs: 10 });
+    expect(awaited).toEqual({ sleep: ["a"], wake: [], lacking: [] });
   });
 
   it("takes memory of the account with most awake first", () => {
