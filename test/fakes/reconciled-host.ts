@@ -34,8 +34,9 @@ export interface ReconciledHost {
   close(): Promise<void>;
 }
 
-export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
-  const folder = mkdtempSync(join(tmpdir(), "stoker-host-"));
+/** `before`: a host whose loop has stopped; this one adopts its instances, as the next agent does. */
+export function startReconciledHost(over: Partial<LoopDeps>, before?: ReconciledHost): ReconciledHost {
+  const folder = before?.folder ?? mkdtempSync(join(tmpdir(), "stoker-host-"));
   const log = pino({ level: "silent" });
   const entry = join(import.meta.dirname, "tiny-runtime.ts");
   const driver = new ProcessDriver({ folder: join(folder, "instances"), entry, log });

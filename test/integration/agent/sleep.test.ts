@@ -1,6 +1,7 @@
 // The agent's loop over processes that sleep by the paths that vLLM documents: no engine of CUDA is here.
 import { afterEach, expect, it, vi } from "vitest";
 import type { InstanceSpec__Output } from "../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { askEngines } from "../../fakes/processes.ts";
 import { type ReconciledHost, startReconciledHost } from "../../fakes/reconciled-host.ts";
 
 // A starved machine needs more than 30 s for a start and a sleep.
@@ -95,6 +96,30 @@ it("serves again after a sleep that its engine refused", async () => {
   host.stats(spec.instanceId, { inFlight: 1 });
   await vi.waitFor(() => expect(host.isResting(spec.instanceId)).toBe(false), patient);
   expect(host.report(spec.instanceId)?.phase).toBe("ready");
+});
+
+it("wakes no other one before an engine that was left waking by another agent sleeps again", async () => {
+  const earlier = startReconciledHost({});
+  host = earlier;
+  const [one, other] = [sleeper({ wakeMs: 5_000 }), sleeper()];
+  host.want(one);
+  await phase(one.instanceId, "ready");
+  host.want(one, other);
+  await phase(one.instanceId, "asleep");
+  await phase(other.instanceId, "ready");
+  const engines = async (): Promise<readonly { is_sleeping: boolean; changing: string }[]> =>
+    await Promise.all((await askEngines(host.folder, "/is_sleeping")).map((reply) => reply.json()));
+  host.want(awaited(one), other);
+  await vi.waitFor(
+    async () => expect(await engines()).toContainEqual({ is_sleeping: true, changing: "wake" }),
+    patient,
+  );
+  await earlier.stopLoop();
+  host = startReconciledHost({}, earlier);
+  host.want(one, awaited(other));
+  await phase(other.instanceId, "ready");
+  const atRest = (await engines()).filter(({ changing }) => changing === "");
+  expect(atRest.map(({ is_sleeping }) => is_sleeping).sort()).toEqual([false, true]);
 });
 
 it("is removed while it wakes", async () => {
