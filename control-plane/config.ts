@@ -2,7 +2,7 @@
 
 import { isIP } from "node:net";
 import { totalmem } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { delimiter, dirname, join, resolve } from "node:path";
 import { type ApiFormat, formatPaths } from "../proto/api-formats.ts";
 import { readS3Settings } from "../proto/s3-settings.ts";
 import { readPlainHosts } from "./plain-hosts.ts";
@@ -47,6 +47,11 @@ function settingsOf(env: Env) {
     const value = text(key);
     return value === undefined ? undefined : resolve(value);
   };
+  const paths = (key: string): readonly string[] =>
+    (text(key) ?? "")
+      .split(delimiter)
+      .filter((folder) => folder !== "")
+      .map((folder) => resolve(folder));
   const oneOf = (key: string, values: readonly string[], fallback: string): string => {
     const value = text(key) ?? fallback;
     if (!values.includes(value)) problems.push(`${key} must be ${values.slice(0, -1).join(", ")} or ${values.at(-1)}.`);
@@ -68,13 +73,13 @@ function settingsOf(env: Env) {
   };
   const networks = (key: string, example: string) =>
     list(key, /,/, isNetwork, `addresses or networks separated by commas, such as ${example}`);
-  return { problems, text, number, whole, path, oneOf, url, list, networks };
+  return { problems, text, number, whole, path, paths, oneOf, url, list, networks };
 }
 
 /** Throws ConfigRefused. */
 export function readConfig(env: Env) {
   const settings = settingsOf(env);
-  const { problems, text, number, whole, path, oneOf, url } = settings;
+  const { problems, text, number, whole, path, paths, oneOf, url } = settings;
   const secretsDir = path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets"));
   const catalogue = text("STOKER_MODEL_CATALOGUE");
   const config = {
@@ -95,8 +100,8 @@ export function readConfig(env: Env) {
     modelCatalogue: /^https?:/.test(catalogue ?? "") ? catalogue : path("STOKER_MODEL_CATALOGUE"),
     /** File with more GPU types; undefined: none. */
     gpuTypes: path("STOKER_GPU_TYPES"),
-    /** Folder of demo models, at the same path on every host; undefined: use the hub. */
-    demoModelsDir: path("STOKER_DEMO_MODELS"),
+    /** Folders of demo models, at the same paths on every host, separated as in PATH; empty: use the hub. */
+    demoModelsDirs: paths("STOKER_DEMO_MODELS"),
     /** File that receives the ports after listening, for a supervisor. */
     portsFile: path("STOKER_PORTS_FILE"),
     mayBePlain: readPlainPaths(settings),

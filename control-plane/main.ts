@@ -309,7 +309,7 @@ async function createModels(core: Core) {
     gpuDefaults: config.quotas.gpus,
     stats: money.stats,
     lookAtRepo: createHubLook(config.hubEndpoint),
-    demoModel: createDemoModels(config.demoModelsDir),
+    demoModel: createDemoModels(config.demoModelsDirs),
     shapeOf: createHubShape(config.hubEndpoint),
     adapterUrlRules: { allowsPrivate: config.adapters.allowsPrivateUrls, blocked: config.webhooks.blocked },
     adapterIdleMs: config.adapters.idleMs,

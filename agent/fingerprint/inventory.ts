@@ -274,16 +274,26 @@ interface GpuOverrides {
 const shareOfMemory = 0.75;
 /** Enough for a small language model with its context; smaller pieces would fit nothing. */
 const minBytes = 820 * 1024 * 1024;
-const max = 16;
+/** Memory of a host per slot, where that gives more slots than its cores do. */
+const bytesPerSlot = 3 * 1024 ** 3;
+const maxSlots = 64;
 
-/** GPUs of type `other` made of processor and memory: two per core as far as memory goes. */
-export function virtualGpus(
-  host: { readonly hostname: string; readonly cpuCores: number; readonly memoryBytes: number },
-  overrides: GpuOverrides,
-): FoundGpu[] {
+interface Machine {
+  readonly cpuCores: number;
+  readonly memoryBytes: number;
+}
+
+/** GPUs of type `other` on a host without GPUs: two per core, or one per 3 GiB where that is more, as far as memory goes. */
+export function slotCount({ cpuCores, memoryBytes }: Machine, bytesOfEach = minBytes): number {
+  const fitting = Math.floor((memoryBytes * shareOfMemory) / bytesOfEach);
+  const wanted = Math.max(2 * cpuCores, Math.floor(memoryBytes / bytesPerSlot));
+  return Math.max(1, Math.min(wanted, fitting, maxSlots));
+}
+
+/** GPUs of type `other`, each a share of processor and memory. */
+export function virtualGpus(host: Machine & { readonly hostname: string }, overrides: GpuOverrides): FoundGpu[] {
   const bytes = Math.floor(host.memoryBytes * shareOfMemory);
-  const fitting = Math.floor(bytes / (overrides.gpuMemoryBytes ?? minBytes));
-  const count = overrides.gpus ?? Math.max(1, Math.min(2 * host.cpuCores, fitting, max));
+  const count = overrides.gpus ?? slotCount(host, overrides.gpuMemoryBytes);
   const memoryBytes = overrides.gpuMemoryBytes ?? Math.floor(bytes / Math.max(1, count));
   return Array.from({ length: count }, (_, index) =>
     plainGpu({

@@ -9,13 +9,13 @@ import type { KnownModel } from "./create.ts";
 import type { WeightsSource } from "./deployment.ts";
 import type { DeploymentStore } from "./store.ts";
 
-/** `folder`: models already on the hosts, at the same path as here; undefined: none. */
-export function createDemoModels(folder: string | undefined): (repo: string) => KnownModel | undefined {
+/** `folders`: models already on the hosts, at the same paths as here. */
+export function createDemoModels(folders: readonly string[]): (repo: string) => KnownModel | undefined {
   return (repo) => {
     const demo = demoModelNamed(repo);
     return (
       demo && {
-        weights: weightsOf(demo, folder),
+        weights: weightsOf(demo, folders),
         memoryBytes: (use) => demoMemoryBytes(demo, use),
         task: demo.task,
         contextLength: demo.servedContextLength,
@@ -24,15 +24,14 @@ export function createDemoModels(folder: string | undefined): (repo: string) => 
   };
 }
 
-function weightsOf({ repo, weights }: DemoModel, folder: string | undefined): WeightsSource {
+function weightsOf({ repo, weights }: DemoModel, folders: readonly string[]): WeightsSource {
   const source = { repo, revision: "main" };
   if (weights.kind === "package") {
     const { kind: _, ...file } = weights;
     return { ...source, ...file };
   }
-  const localPath = folder === undefined ? undefined : join(folder, weights.name);
-  const isHere = localPath !== undefined && existsSync(localPath);
-  return { ...source, format: weights.format, ...(isHere ? { localPath } : {}) };
+  const localPath = folders.map((folder) => join(folder, weights.name)).find((path) => existsSync(path));
+  return { ...source, format: weights.format, ...(localPath === undefined ? {} : { localPath }) };
 }
 
 /** Looks up a public model's weights and needs from the deployment that serves it. */

@@ -1,12 +1,16 @@
 import { dirname, relative, resolve } from "node:path";
 
+export interface Served {
+  readonly modelName: string;
+  /** Undefined: text generation. */
+  readonly task?: string | undefined;
+}
+
 interface Running {
   readonly url: string;
   readonly keyFile: string;
-  /** The model to call, or undefined when none is served. */
-  readonly model: string | undefined;
-  /** Undefined: text generation. */
-  readonly task?: string | undefined;
+  /** Models that are served; the first is called. */
+  readonly models: readonly Served[];
   /** Signs in to the console once; undefined: the account has a second factor. */
   readonly signInLink?: string | undefined;
   /** Certificate of the public port, for clients that do not trust its authority. */
@@ -28,20 +32,29 @@ export function banner(running: Running, cwd: string): string {
     `Stoker is ready at ${running.url} (API reference: ${running.url}/docs).`,
     `API key: ${keyFile}`,
     `Console: ${running.url}/console`,
+    ...(running.models.length > 1 ? [`Models: ${running.models.map(({ modelName }) => modelName).join(", ")}`] : []),
     ...linkLines(running.signInLink, linkCall(keyFile, cert)),
     "",
   ];
-  if (running.model === undefined) lines.push("Your account:", "", `  ${curl("", `${running.url}/v1/me`)}`);
-  else if (running.task === "text-to-speech")
-    lines.push("Generate speech:", "", speechCall(curl, running.url, running.model));
-  else if (running.task === "automatic-speech-recognition")
-    lines.push("Transcribe a recording:", "", transcriptionCall(curl, running.url, running.model));
-  else if (running.task === "text-to-image")
-    lines.push("Generate an image:", "", imageCall(curl, running.url, running.model));
-  else if (running.task === "embeddings")
-    lines.push("Create embeddings:", "", embeddingsCall(curl, running.url, running.model));
-  else lines.push("Stream a chat response:", "", streamingCall(curl, running.url, running.model));
+  const [first] = running.models;
+  if (!first) lines.push("Your account:", "", `  ${curl("", `${running.url}/v1/me`)}`);
+  else lines.push(...firstCall(curl, running.url, first));
   return [...lines, "", "Ctrl-C stops everything.", ""].join("\n");
+}
+
+function firstCall(curl: Curl, url: string, { modelName, task }: Served): readonly string[] {
+  switch (task) {
+    case "text-to-speech":
+      return ["Generate speech:", "", speechCall(curl, url, modelName)];
+    case "automatic-speech-recognition":
+      return ["Transcribe a recording:", "", transcriptionCall(curl, url, modelName)];
+    case "text-to-image":
+      return ["Generate an image:", "", imageCall(curl, url, modelName)];
+    case "embeddings":
+      return ["Create embeddings:", "", embeddingsCall(curl, url, modelName)];
+    default:
+      return ["Stream a chat response:", "", streamingCall(curl, url, modelName)];
+  }
 }
 
 /** Text for a control plane that joined another installation. */

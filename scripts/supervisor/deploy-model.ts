@@ -1,7 +1,7 @@
 // Deploys a model through the API and offers it to all accounts.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { DemoModel } from "../../control-plane/catalog/demo-model.ts";
 import { type Answer, type Api, refusal } from "./api.ts";
+import { defaultPricing, type FirstModel, type Pricing } from "./first-models.ts";
 import { defaultExternalBatch, type ExternalServer } from "./options.ts";
 import type { Screen, Step } from "./screen.ts";
 import { UpError } from "./up-error.ts";
@@ -10,6 +10,8 @@ import { UpError } from "./up-error.ts";
 const stallLimitMs = 300_000;
 /** After a restart, instances of the previous run may be listed before the agents have started them. */
 const answerLimitMs = 120_000;
+/** Concurrent requests of a language model on a share of processor and memory. */
+const cpuBatchSize = 4;
 
 interface Deployment {
   readonly deploy_id: string;
@@ -27,22 +29,13 @@ interface Deployment {
 }
 
 /** Reuses a deployment of that name. Recreates a failed or stopped one. */
-export async function deployModel(api: Api, model: DemoModel, step: Step, signal: AbortSignal): Promise<void> {
+export async function deployModel(api: Api, model: FirstModel, step: Step, signal: AbortSignal): Promise<void> {
   const deployId = (await existing(api, model, step)) ?? (await create(api, model));
   await waitUntilDeployed(api, deployId, step, signal);
   await offer(api, model.modelName, {
     deploy_id: deployId,
-    description: `${model.description} (${model.license})`,
-    pricing: {
-      input: usd(model.rates.input),
-      cached_input: usd(model.rates.cachedInput),
-      output: usd(model.rates.output),
-      ...(model.rates.units && {
-        characters: usd(model.rates.units.characters),
-        // Rates are per million milliseconds, which is 1000 seconds.
-        audio: usd(model.rates.units.audio),
-      }),
-    },
+    description: model.description,
+    pricing: model.pricing,
   });
   await waitUntilServing(api, model.modelName, signal);
 }
@@ -50,18 +43,7 @@ export async function deployModel(api: Api, model: DemoModel, step: Step, signal
 interface Terms {
   readonly deploy_id: string | undefined;
   readonly description: string;
-  /** USD per million tokens. */
   readonly pricing: Pricing;
-}
-
-interface Pricing {
-  readonly input: number;
-  readonly cached_input: number;
-  readonly output: number;
-  /** USD per million characters. */
-  readonly characters?: number;
-  /** USD per 1000 seconds. */
-  readonly audio?: number;
 }
 
 /** Offers a deployment as a serverless model to all accounts. Keeps a price that the operator has set. */
@@ -80,7 +62,7 @@ async function currentPrice(api: Api, name: string): Promise<Pricing | undefined
   return { input, cached_input, output, ...(characters && { characters }), ...(audio && { audio }) };
 }
 
-async function existing(api: Api, model: DemoModel, step: Step): Promise<string | undefined> {
+async function existing(api: Api, model: FirstModel, step: Step): Promise<string | undefined> {
   const answer = await api.call("GET", "/deploy/list");
   const all = Array.isArray(answer.body) ? (answer.body as Deployment[]) : [];
   const found = all.find((one) => one.model_name === model.modelName && one.status !== "deleted");
@@ -92,28 +74,48 @@ async function existing(api: Api, model: DemoModel, step: Step): Promise<string 
   return undefined;
 }
 
-async function create(api: Api, model: DemoModel): Promise<string> {
+async function create(api: Api, model: FirstModel): Promise<string> {
   const gpu = await gpuType(api);
-  const settings = { model_name: model.modelName, gpu, num_gpus: 1, max_batch_size: model.maxBatchSize };
+  const isCpu = gpu === "other";
+  const maxBatchSize = model.maxBatchSize ?? (isCpu ? cpuBatchSize : undefined);
+  const settings = {
+    model_name: model.modelName,
+    gpu,
+    num_gpus: 1,
+    ...(maxBatchSize === undefined ? {} : { max_batch_size: maxBatchSize }),
+  };
+  const repo = isCpu ? model.cpuRepo : model.repo;
   const answer =
     model.task === "text-generation"
-      ? await api.call("POST", "/deploy/llm", { ...settings, hf: { repo: model.repo } })
-      : await api.call("POST", "/deploy/hf/", { ...settings, task: model.task });
+      ? await api.call("POST", "/deploy/llm", {
+          ...settings,
+          hf: { repo },
+          ...(isCpu && model.cpuContext ? { standard_args: { max_context_size: model.cpuContext } } : {}),
+        })
+      : await api.call("POST", "/deploy/hf/", {
+          ...settings,
+          task: model.task,
+          ...(repo === model.modelName ? {} : { repo }),
+        });
   if (answer.status >= 300) throw new UpError(`Could not deploy the model: ${refusal(answer)}.`);
   return (answer.body as Deployment).deploy_id;
 }
 
-/** True if another model is deployed or starting. */
-export async function servesOthers(api: Api, modelName: string): Promise<boolean> {
+/** True if a model besides these is deployed or starting. */
+export async function servesOthers(api: Api, modelNames: readonly string[]): Promise<boolean> {
   const answer = await api.call("GET", "/deploy/list").catch(() => undefined);
   const all = Array.isArray(answer?.body) ? (answer.body as Deployment[]) : [];
-  return all.some((one) => one.model_name !== modelName && !["deleted", "failed", "stopped"].includes(one.status));
+  return all.some(
+    (one) => !modelNames.includes(one.model_name) && !["deleted", "failed", "stopped"].includes(one.status),
+  );
 }
 
-/** Advice for a model that is only available on a hub, with a leading space. Empty for others. */
-export function hubAdvice({ weights, repo }: Pick<DemoModel, "weights" | "repo">, demoModelsDir: string): string {
-  if (weights.kind === "package" || weights.assembly) return "";
-  return ` The weights of ${repo} come from a model hub: set HF_ENDPOINT to one that this machine reaches, or put them into ${demoModelsDir}/${weights.name} (STOKER_DEMO_MODELS names that folder's parent).`;
+/** Advice for a model that is only available on a hub, with a leading space. Empty for others. `folder`: of demo models. */
+export function hubAdvice({ weights, repo }: Pick<FirstModel, "weights" | "repo">, folder: string): string {
+  if (weights?.kind === "package" || weights?.assembly) return "";
+  const other =
+    weights && `, or put them into ${folder}/${weights.name} (or into a folder that STOKER_DEMO_MODELS names)`;
+  return ` The weights of ${repo} come from a model hub: set HF_ENDPOINT to one that this machine reaches${other ?? ""}.`;
 }
 
 /** GPU type of this machine. `other` without an NVIDIA GPU. */
@@ -158,9 +160,6 @@ async function waitUntilDeployed(api: Api, deployId: string, step: Step, signal:
   );
 }
 
-/** From nano-USD, both per million tokens. */
-const usd = (nano: bigint): number => Number(nano) / 1e9;
-
 function show(now: Deployment, step: Step): void {
   const why = now.status === "initializing" ? now.pending_reasons?.[0]?.why : undefined;
   step.note(why === undefined ? now.progress?.trouble || (now.progress?.phase ?? now.status) : `waiting: ${why}`);
@@ -170,7 +169,6 @@ function show(now: Deployment, step: Step): void {
 
 /** Time in which a running server is detected. */
 const externalLimitMs = 15_000;
-const pricing = { input: 0.02, cached_input: 0.01, output: 0.04 };
 
 /**
  * Registers a running server as an instance, with keys, gate, metering and billing. Returns true if it is ready,
@@ -199,7 +197,7 @@ export async function serveExternal(
   await offer(api, server.name, {
     deploy_id: answer.body?.deploy_id,
     description: "An OpenAI-compatible server beside Stoker",
-    pricing,
+    pricing: defaultPricing,
   });
   const deadline = performance.now() + limitMs;
   while (performance.now() < deadline) {

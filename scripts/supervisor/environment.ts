@@ -1,5 +1,6 @@
 // Environments of the child processes. Other variables pass through, such as HF_ENDPOINT, HF_TOKEN or STOKER_LOG_LEVEL.
-import { join } from "node:path";
+import { delimiter, join, resolve } from "node:path";
+import { slotCount } from "../../agent/fingerprint/inventory.ts";
 
 /** Variables of `up` and the CLI that children must not inherit. */
 const ownVariables = ["DATA", "MODEL", "AGENTS", "REPLICAS", "EXTERNAL", "PORT", "HOST", "DRIVER", "API_KEY"].map(
@@ -35,16 +36,22 @@ export function controlPlaneEnvironment(env: NodeJS.ProcessEnv, places: ControlP
     STOKER_RPC_PORT: String(places.rpcPort),
     DATABASE_URL: places.databaseUrl,
     STOKER_SECRETS_DIR: join(places.dataDir, "secrets"),
-    STOKER_DEMO_MODELS: demoModelsDir(env, places.dataDir),
+    STOKER_DEMO_MODELS: demoModelsDirs(env, places.dataDir).join(delimiter),
     ...(places.joins || places.number > 1 ? {} : { STOKER_ADMIN_KEY_FILE: join(places.dataDir, "admin.key") }),
     STOKER_PORTS_FILE: join(places.dataDir, "run", `${controlPlaneName(places.number)}-ports`),
     STOKER_STOP_WITH_PARENT: "1",
   };
 }
 
-/** Folder of demo models, which the control plane names and agents read. */
-export const demoModelsDir = (env: NodeJS.ProcessEnv, dataDir: string): string =>
-  env["STOKER_DEMO_MODELS"] || join(dataDir, "demo-models");
+/** Folder of the models that `up` assembles. */
+export const ownDemoModels = (dataDir: string): string => join(dataDir, "demo-models");
+
+/** Folders of demo models, which the control plane names and agents read. Only the first, our own, is written. */
+export function demoModelsDirs(env: NodeJS.ProcessEnv, dataDir: string): readonly string[] {
+  const given = (env["STOKER_DEMO_MODELS"] ?? "").split(delimiter).filter((folder) => folder !== "");
+  const besideClone = join(import.meta.dirname, "../../../shared/models");
+  return [ownDemoModels(dataDir), ...given.map((folder) => resolve(folder)), besideClone];
+}
 
 /** Name of its log and record files. */
 export const controlPlaneName = (number: number): string =>
@@ -87,7 +94,8 @@ export function agentEnvironment(env: NodeJS.ProcessEnv, places: AgentPlaces): N
 
 /** Divides the machine between several agents. */
 function share(machine: Machine, agents: number): NodeJS.ProcessEnv {
-  const gpus = Math.max(1, Math.floor((2 * machine.cores) / agents));
+  const slots = slotCount({ cpuCores: machine.cores, memoryBytes: machine.memoryBytes });
+  const gpus = Math.max(1, Math.floor(slots / agents));
   const memoryBytes = Math.floor((0.75 * machine.memoryBytes) / agents / gpus);
   return { STOKER_GPUS: String(gpus), STOKER_GPU_MEMORY_BYTES: String(memoryBytes) };
 }

@@ -5,6 +5,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { demoModels } from "../../control-plane/catalog/demo-models.ts";
 import { type ServerApi, serverApis } from "../../proto/api-formats.ts";
 import { maxBatchSize } from "../../proto/batch-size.ts";
+import { type FirstModel, firstModelOf } from "./first-models.ts";
 
 export type DriverChoice = "auto" | "process" | "docker";
 
@@ -27,8 +28,8 @@ export interface UpOptions {
   readonly port: number;
   /** Absolute. */
   readonly dataDir: string;
-  /** Undefined for `none`. */
-  readonly model: string | undefined;
+  /** In the order given, each once; empty for `none`. */
+  readonly models: readonly FirstModel[];
   readonly driver: DriverChoice;
   readonly agents: number;
   /** Control planes on this machine; the API of the k-th is on `port + k - 1`. */
@@ -45,6 +46,8 @@ export interface UpOptions {
 }
 
 const root = resolve(import.meta.dirname, "../..");
+const defaultModel = "smollm2-135m";
+const demoKeys = demoModels.map(({ key }) => key).join(", ");
 
 /** Flags override `STOKER_…` variables. Exits with code 2 on wrong usage. */
 export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): UpOptions {
@@ -59,10 +62,10 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
       ),
     )
     .addOption(
-      new Option("--model <name>", "model to deploy and offer at the start")
-        .env("STOKER_MODEL")
-        .choices([...demoModels.map(({ key }) => key), "none"])
-        .default("smollm2-135m"),
+      new Option(
+        "--model <name>",
+        `model to deploy and offer at the start: ${demoKeys}, a model of the catalogue such as Qwen/Qwen3-0.6B, or none (repeatable; STOKER_MODEL, separated by commas; default ${defaultModel})`,
+      ).argParser(model),
     )
     .addOption(
       new Option("--driver <driver>", "how instances run; auto: docker if an engine with the image is running")
@@ -124,7 +127,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
   const given = command.opts<{
     port: number;
     data?: string;
-    model: string;
+    model?: ModelChoice;
     driver: DriverChoice;
     agents: number;
     replicas: number;
@@ -144,7 +147,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
   return {
     port: given.port,
     dataDir: given.data === undefined ? join(root, ".stoker") : resolve(given.data),
-    model: given.model === "none" || given.join || given.onlyDatabase ? undefined : given.model,
+    models: given.join || given.onlyDatabase ? [] : modelsOf(given.model ?? modelsOfEnv(env["STOKER_MODEL"])),
     driver: given.driver,
     agents: given.join ? 0 : given.agents,
     replicas: given.replicas,
@@ -162,6 +165,29 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
           maxBatchSize: given.externalBatch[one.name],
         })),
   };
+}
+
+type ModelChoice = readonly (FirstModel | "none")[];
+
+const modelsOf = (choice: ModelChoice): readonly FirstModel[] => choice.filter((one) => one !== "none");
+
+function model(text: string, before: ModelChoice = []): ModelChoice {
+  const found = text === "none" ? ("none" as const) : firstModelOf(text);
+  if (!found)
+    throw new InvalidArgumentError(`Unknown model ${text}. Supported: ${demoKeys}, none, or a model of the catalogue.`);
+  const isGiven = before.some((one) => one === found || (one !== "none" && one.modelName === firstNameOf(found)));
+  const all = isGiven ? before : [...before, found];
+  if (all.length > 1 && all.includes("none")) throw new InvalidArgumentError("none excludes other models.");
+  return all;
+}
+
+const firstNameOf = (one: FirstModel | "none") => (one === "none" ? undefined : one.modelName);
+
+function modelsOfEnv(text = ""): ModelChoice {
+  const names = text.split(",").filter((name) => name !== "");
+  return inEnv("STOKER_MODEL", () =>
+    (names.length > 0 ? names : [defaultModel]).reduce<ModelChoice>((all, name) => model(name, all), []),
+  );
 }
 
 function port(text: string): number {
@@ -235,11 +261,15 @@ function batch(text: string, before: Readonly<Record<string, number>>): Readonly
   return { ...before, [text.slice(0, cut)]: size };
 }
 
-function externalOfEnv(before: ExternalServer[], text: string): ExternalServer[] {
+const externalOfEnv = (before: ExternalServer[], text: string): ExternalServer[] =>
+  inEnv("STOKER_EXTERNAL", () => external(text, before));
+
+/** Exits with code 2 if the variable is wrong. */
+function inEnv<T>(name: string, read: () => T): T {
   try {
-    return external(text, before);
+    return read();
   } catch (error) {
-    process.stderr.write(`error: STOKER_EXTERNAL: ${(error as Error).message}\n`);
+    process.stderr.write(`error: ${name}: ${(error as Error).message}\n`);
     process.exit(2);
   }
 }

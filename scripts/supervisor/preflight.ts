@@ -1,8 +1,8 @@
 import { accessSync, chmodSync, constants, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { request } from "node:http";
 import { join, resolve } from "node:path";
-import type { DemoModel } from "../../control-plane/catalog/demo-model.ts";
 import { diskOf } from "./disk.ts";
+import type { FirstModel } from "./first-models.ts";
 import type { DriverChoice } from "./options.ts";
 import { UpError } from "./up-error.ts";
 
@@ -15,9 +15,9 @@ const packageFactor = 2;
 
 interface Installed {
   readonly dataDir: string;
-  readonly demoModelsDir: string;
-  /** Model to deploy at the start, if any. */
-  readonly model: Pick<DemoModel, "weights"> | undefined;
+  readonly demoModelsDirs: readonly string[];
+  /** Models to deploy at the start. */
+  readonly models: readonly Pick<FirstModel, "weights">[];
   /** False with an external database. */
   readonly keepsDatabase: boolean;
 }
@@ -33,20 +33,21 @@ export function preflight(installed: Installed): void {
 }
 
 /** Bytes that this start may write, including a reserve. */
-export function spaceNeeded({ dataDir, demoModelsDir, model, keepsDatabase }: Installed): number {
+export function spaceNeeded({ dataDir, demoModelsDirs, models, keepsDatabase }: Installed): number {
   const hasDatabase = ["postgres/cluster", "postgres.location"].some((path) => existsSync(join(dataDir, path)));
   return (
     reserveBytes +
     (keepsDatabase && !hasDatabase ? databaseBytes : 0) +
-    (model ? missingBytes(model, dataDir, demoModelsDir) : 0)
+    models.reduce((sum, { weights }) => sum + missingBytes(weights, dataDir, demoModelsDirs), 0)
   );
 }
 
-function missingBytes({ weights }: Pick<DemoModel, "weights">, dataDir: string, demoModelsDir: string): number {
+function missingBytes(weights: FirstModel["weights"], dataDir: string, demoModelsDirs: readonly string[]): number {
+  if (!weights) return 0;
   const isPresent =
     weights.kind === "package"
       ? existsSync(join(dataDir, "models/blobs", weights.sha256))
-      : existsSync(join(demoModelsDir, weights.name));
+      : demoModelsDirs.some((folder) => existsSync(join(folder, weights.name)));
   if (isPresent) return 0;
   // The agent checks the size of hub downloads.
   return packageFactor * (weights.kind === "package" ? weights.sizeBytes : (weights.assembly?.sizeBytes ?? 0));

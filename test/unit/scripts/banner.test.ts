@@ -3,7 +3,13 @@ import { demoModels } from "../../../control-plane/catalog/demo-models.ts";
 import { refusal } from "../../../scripts/supervisor/api.ts";
 import { banner } from "../../../scripts/supervisor/banner.ts";
 
-const running = { url: "http://127.0.0.1:8080", keyFile: "/srv/it's/.stoker/admin.key", model: "o/m" };
+const running = {
+  url: "http://127.0.0.1:8080",
+  keyFile: "/srv/it's/.stoker/admin.key",
+  models: [{ modelName: "o/m" }],
+};
+
+const of = (task: string) => banner({ ...running, models: [{ modelName: "o/m", task }] }, "/");
 
 test("prints a call that reads the key from a file with any name", () => {
   const text = banner(running, "/elsewhere");
@@ -37,18 +43,25 @@ test("passes the certificate of the public port to every call", () => {
 });
 
 test("offers a call that works without a model", () => {
-  expect(banner({ ...running, model: undefined }, "/")).toContain("/v1/me");
-  expect(banner({ ...running, task: "text-to-speech" }, "/")).toContain("/v1/audio/speech");
-  expect(banner({ ...running, task: "text-to-image" }, "/")).toContain("/v1/images/generations");
-  expect(banner({ ...running, task: "automatic-speech-recognition" }, "/")).toContain("-F file=@recording.wav");
+  expect(banner({ ...running, models: [] }, "/")).toContain("/v1/me");
+  expect(of("text-to-speech")).toContain("/v1/audio/speech");
+  expect(of("text-to-image")).toContain("/v1/images/generations");
+  expect(of("automatic-speech-recognition")).toContain("-F file=@recording.wav");
 });
 
 test("offers a chat only for demo models that generate text", () => {
   for (const { key, task } of demoModels) {
-    const text = banner({ ...running, task }, "/");
+    const text = of(task);
     expect(text.includes("chat/completions"), key).toBe(task === "text-generation");
   }
-  expect(banner({ ...running, task: "embeddings" }, "/")).toMatch(/\/v1\/embeddings .*"input":\[/s);
+  expect(of("embeddings")).toMatch(/\/v1\/embeddings .*"input":\[/s);
+});
+
+test("names all models when several are served, and calls the first", () => {
+  const text = banner({ ...running, models: [{ modelName: "a/b", task: "embeddings" }, { modelName: "c" }] }, "/");
+  expect(text).toContain("Models: a/b, c\n");
+  expect(text).toContain('"model":"a/b"');
+  expect(banner(running, "/")).not.toContain("Models:");
 });
 
 test("shows a refusal of the API in its own words", () => {

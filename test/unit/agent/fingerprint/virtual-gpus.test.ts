@@ -24,6 +24,16 @@ describe("a host without NVIDIA GPUs", () => {
     expect(gpus.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0)).toBeLessThanOrEqual(0.75 * gb * gib);
   });
 
+  it("offers two per core, or one per 3 GiB where that is more, at most 64", () => {
+    const count = (cpuCores: number, memoryGib: number) =>
+      virtualGpus({ hostname: "h", cpuCores, memoryBytes: memoryGib * gib }, {}).length;
+    expect(count(8, 16)).toBe(14);
+    expect(count(8, 32)).toBe(16);
+    expect(count(8, 96)).toBe(32);
+    expect(count(2, 24)).toBe(8);
+    expect(count(96, 512)).toBe(64);
+  });
+
   it("names its GPUs the same at every start", () => {
     const host = { hostname: "box", cpuCores: 2, memoryBytes: 8 * gib };
     expect(virtualGpus(host, {})).toEqual(virtualGpus(host, {}));

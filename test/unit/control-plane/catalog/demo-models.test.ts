@@ -39,7 +39,7 @@ it("serves no more context than the model supports, in memory that holds its wei
 it("needs memory by concurrent requests, and by their tokens if the engine has a KV cache", () => {
   const mib = 1024 ** 2;
   const bytes = (repo: string, maxBatchSize: number, contextLength: number) =>
-    Math.round((createDemoModels(undefined)(repo)?.memoryBytes({ maxBatchSize, contextLength }) ?? 0) / mib);
+    Math.round((createDemoModels([])(repo)?.memoryBytes({ maxBatchSize, contextLength }) ?? 0) / mib);
   const [text, vectors] = ["HuggingFaceTB/SmolLM2-135M-Instruct", "sentence-transformers/all-MiniLM-L6-v2"];
   expect(bytes(text, 4, 4096)).toBe(800);
   // llama.cpp was seen to ask for 8739 MiB beside the weights.
@@ -49,16 +49,16 @@ it("needs memory by concurrent requests, and by their tokens if the engine has a
   expect(bytes(vectors, 96, 0)).toBe(600);
 });
 
-it("uses a model's folder on the hosts if the operator has one, else the hub", () => {
+it("uses the first folder with the model on the hosts if the operator has one, else the hub", () => {
   const repo = "sentence-transformers/all-MiniLM-L6-v2";
   const folder = mkdtempSync(join(tmpdir(), "stoker-demo-"));
   mkdirSync(join(folder, "all-MiniLM-L6-v2"));
-  const here = createDemoModels(folder)(repo);
+  const here = createDemoModels([join(folder, "none"), folder])(repo);
   expect(here).toMatchObject({
     task: "embeddings",
     weights: { format: "onnx", localPath: join(folder, "all-MiniLM-L6-v2") },
   });
-  for (const none of [undefined, join(folder, "none")]) {
+  for (const none of [[], [join(folder, "none")]]) {
     const known = createDemoModels(none)(repo);
     expect(known?.weights).toEqual({ repo, revision: "main", format: "onnx" });
   }
