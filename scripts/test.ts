@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildConsole } from "./build-console.ts";
+import { buildDocs } from "./build-docs.ts";
 import { readArguments, type Suite, suites } from "./suites/arguments.ts";
 import { affectedTests, changedFiles } from "./suites/changed-tests.ts";
 import { runChecks } from "./suites/checks.ts";
@@ -22,7 +23,7 @@ if (request.kind === "wrong") {
   process.stderr.write(`scripts/test: ${request.why}\n`);
   process.exit(2);
 }
-await buildConsole();
+await Promise.all([buildConsole(), buildDocs()]);
 const results = request.kind === "suites" ? await runSuites(request.suites) : await runChanged(request.since);
 const { passed, failed } = totals(results);
 console.log(`\n${table(results)}\n\n${((performance.now() - startedMs) / 1000).toFixed(0)} s total`);

@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { WeightsError } from "../agent/weights/weights-error.ts";
 import { buildConsole } from "./build-console.ts";
+import { buildDocs } from "./build-docs.ts";
 import { type Api, openApi, ownApi } from "./supervisor/api.ts";
 import { banner, databaseBanner, joinedBanner, type Served } from "./supervisor/banner.ts";
 import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
@@ -79,7 +80,8 @@ async function start(wanted: UpOptions, signal: AbortSignal): Promise<readonly S
   for (let number = 0; number < wanted.replicas; number += 1) await requireFreePort(wanted.port + number);
   // Fails before anything starts if the driver is unavailable.
   const driver = wanted.joins || wanted.onlyDatabase ? undefined : await chooseDriver(wanted.driver);
-  const built = wanted.onlyDatabase ? undefined : buildConsole().catch((error: Error) => screen.warn(error.message));
+  const warn = (error: Error) => screen.warn(error.message);
+  const built = wanted.onlyDatabase ? undefined : Promise.all([buildConsole().catch(warn), buildDocs().catch(warn)]);
   const databaseUrl = await stack.startDatabase(signal);
   await built;
   if (wanted.onlyDatabase) return [];

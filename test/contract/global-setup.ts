@@ -1,6 +1,7 @@
 // One installation for all files of the project: each file creates accounts of its own.
 import type { TestProject } from "vitest/node";
 import { buildConsole } from "../../scripts/build-console.ts";
+import { buildDocs } from "../../scripts/build-docs.ts";
 import type { ControlPlane } from "../fakes/processes.ts";
 import { startInstallation, unreachableStripe } from "./installation.ts";
 
@@ -19,7 +20,7 @@ declare module "vitest" {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  await buildConsole();
+  await Promise.all([buildConsole(), buildDocs()]);
   const stack = await startInstallation({
     replicas: 2,
     replicaEnv: (n): Record<string, string> => (n === 1 ? {} : { STOKER_SIGN_UP: "closed", ...unreachableStripe }),

@@ -36,7 +36,7 @@ const limitedAfter = (ok: number) => [...Array(burst).fill(ok), 429];
 describe("an address without a valid credential", () => {
   it.each([
     ["a public endpoint", "192.0.2.1", "/readyz", {}, 200],
-    ["a page", "192.0.2.2", "/docs", {}, 200],
+    ["a page", "192.0.2.2", "/openapi.json", {}, 200],
     ["a path that is not there", "192.0.2.3", "/nowhere", {}, 404],
     ["a path that cannot be read", "192.0.2.7", "/v1/models/%ff", {}, 400],
     ["an unknown key", "192.0.2.4", "/v1/me", { authorization: "Bearer stk_nobody" }, 401],

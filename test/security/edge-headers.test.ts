@@ -2,6 +2,8 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { pagePolicy } from "../../control-plane/http/connections/secure-headers.ts";
+import { buildDocs } from "../../scripts/build-docs.ts";
 import { browserPath, goTo, startBrowser } from "../fakes/browser.ts";
 import { chat, type Edge, startEdge } from "../fakes/edge.ts";
 import { adasPassword, apiKey } from "../fakes/ports.ts";
@@ -10,6 +12,7 @@ let edge: Edge;
 /** Behind a proxy on this machine that ends TLS. */
 let proxied: Edge;
 beforeAll(async () => {
+  await buildDocs();
   edge = await startEdge();
   proxied = await startEdge({ change: (deps) => ({ ...deps, trustedProxies: ["127.0.0.1"] }) });
 });
@@ -41,15 +44,23 @@ describe("every response", () => {
     "/console",
   ];
 
-  it.each([...paths, "/docs", "/docs/page.js", "/openapi.json", "/"])(
-    "has a type and forbids framing and storing: %s",
+  it.each([...paths, "/openapi.json", "/"])("has a type and forbids framing and storing: %s", async (path) => {
+    const { headers } = await fetch(edge.url + path, { headers: withKey, redirect: "manual" });
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+    expect(headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
+    expect(headers.get("content-security-policy")).not.toMatch(/script-src[^;]*unsafe/);
+    expect(headers.get("cache-control")).toBe("no-store");
+    expect(headers.get("strict-transport-security")).toBeNull();
+  });
+
+  it.each(["/docs", "/docs/operations/hosts", "/docs/nowhere"])(
+    "is checked by browsers each time: %s",
     async (path) => {
-      const { headers } = await fetch(edge.url + path, { headers: withKey, redirect: "manual" });
+      const { headers } = await fetch(edge.url + path);
       expect(headers.get("x-content-type-options")).toBe("nosniff");
-      expect(headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
-      expect(headers.get("content-security-policy")).not.toMatch(/script-src[^;]*unsafe/);
-      expect(headers.get("cache-control")).toBe("no-store");
-      expect(headers.get("strict-transport-security")).toBeNull();
+      expect(headers.get("x-frame-options")).toBe("DENY");
+      expect(headers.get("content-security-policy")).toBe(pagePolicy);
+      expect(headers.get("cache-control")).toBe("no-cache");
     },
   );
 
@@ -129,7 +140,7 @@ describe("the session cookie", () => {
 });
 
 describe.skipIf(browserPath === undefined)("in a browser", () => {
-  it("runs the reference page and the console without a policy violation", async () => {
+  it("runs the documentation and the console without a policy violation", async () => {
     const browser = await startBrowser();
     try {
       const page = await browser.newPage();
@@ -139,9 +150,12 @@ describe.skipIf(browserPath === undefined)("in a browser", () => {
           broken.push(message.text());
       });
       page.on("pageerror", (error) => broken.push(String(error)));
-      await goTo(page, `${edge.url}/docs`);
-      await expect.poll(() => page.locator("details").count()).toBeGreaterThan(50);
-      expect(await page.evaluate(() => getComputedStyle(document.body).maxWidth)).not.toBe("none");
+      await goTo(page, `${edge.url}/docs/reference/inference`);
+      await expect.poll(() => page.locator(".operation [role=tab]").count()).toBeGreaterThan(50);
+      expect(await page.evaluate(() => getComputedStyle(document.body).margin)).toBe("0px");
+      await page.getByRole("combobox").fill("cordon");
+      await page.locator("#results [role=option] a").first().click();
+      await expect.poll(() => page.url()).toMatch(/\/docs\/operations\//);
       await goTo(page, `${edge.url}/console`);
       await expect.poll(() => page.locator("h1").count()).toBeGreaterThan(0);
       expect(broken).toEqual([]);

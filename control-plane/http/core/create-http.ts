@@ -57,6 +57,7 @@ import { createDashboardMetrics } from "../dashboards/dashboard-metrics.ts";
 import type { DeploymentFeatures } from "../deployments/features.ts";
 import { addDeployments } from "../deployments/routes.ts";
 import { openApi } from "../docs/open-api.ts";
+import { addDocsRoutes } from "../docs/site-routes.ts";
 import { errorSchemas } from "../errors/error-responses.ts";
 import { maxParamLength, refusalOf } from "../errors/render-error.ts";
 import { batchLines } from "../files/batch-lines.ts";
@@ -240,6 +241,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addServiceRoutes(endpoints, routes, { ...deps, addresses: edge.addresses }, live, streams);
     addConsoleRoutes(endpoints, deps);
     addNextConsoleRoutes(endpoints, deps);
+    addDocsRoutes(endpoints);
     addAccounts(endpoints, routes, deps);
     addMoney(endpoints, deps);
     addModels(endpoints, deps);

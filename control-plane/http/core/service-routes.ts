@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { LiveMetrics } from "../../inference/live-metrics.ts";
@@ -142,14 +140,4 @@ export function addServiceRoutes(
   // Rendered once, because it takes a while and is the same for all clients.
   let description: string | undefined;
   page("/openapi.json", "application/json; charset=utf-8", () => (description ??= JSON.stringify(app.swagger())));
-  for (const [path, name, type] of docsFiles) {
-    const text = readFileSync(join(import.meta.dirname, "../docs", name), "utf8");
-    page(path, type, () => text);
-  }
 }
-
-const docsFiles = [
-  ["/docs", "docs-page.html", "text/html; charset=utf-8"],
-  ["/docs/page.css", "docs-page.css", "text/css; charset=utf-8"],
-  ["/docs/page.js", "docs-page.js", "text/javascript; charset=utf-8"],
-] as const;

@@ -1,37 +1,34 @@
 // /console/next: one page and its files, without a key. The page calls the other endpoints with the session cookie.
+import { join } from "node:path";
 import { Type } from "typebox";
+import { builtFiles, sendBuiltFile } from "../../core/built-files.ts";
 import type { Endpoints } from "../../core/endpoint.ts";
 import type { Installation } from "../shell.ts";
-import { assetsPath, consoleFiles } from "./files.ts";
 import { consoleShell } from "./shell.ts";
 
+/** As `npm run build` writes it. Names below assets/ contain the hash of their content. */
+const built = join(import.meta.dirname, "../../../../console-next/dist");
+
 export function addNextConsoleRoutes(endpoints: Endpoints, installation: Installation): void {
-  const files = consoleFiles();
+  const files = builtFiles(built);
   const shared = { method: "GET", tag: "service", access: "public", answer: Type.String(), isHidden: true } as const;
 
   for (const path of ["/console/next", "/console/next/*"]) {
     endpoints.addRaw({ ...shared, path, summary: "The new console" }, async (_request, reply) => {
-      const { page, headers, status } = consoleShell((await files())?.page, installation);
+      const { page, headers, status } = consoleShell(
+        (await files())?.get("index.html")?.bytes.toString(),
+        installation,
+      );
       return reply.code(status).headers(headers).serializer(String).send(page);
     });
   }
 
   endpoints.addRaw(
-    { ...shared, path: `${assetsPath}/*`, summary: "A file of the new console" },
+    { ...shared, path: "/console/next/assets/*", summary: "A file of the new console" },
     async (request, reply) => {
       const { "*": name } = request.params as { "*": string };
-      const file = (await files())?.files.get(name);
-      if (!file) return reply.callNotFound();
-      const isCompressed = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "");
-      return reply
-        .headers({
-          "content-type": file.type,
-          "cache-control": "public, max-age=31536000, immutable",
-          "x-content-type-options": "nosniff",
-          vary: "accept-encoding",
-          ...(isCompressed ? { "content-encoding": "gzip" } : {}),
-        })
-        .send(isCompressed ? file.compressed : file.bytes);
+      const file = (await files())?.get(`assets/${name}`);
+      return file ? sendBuiltFile(request, reply, file, "immutable") : reply.callNotFound();
     },
   );
 }

@@ -1,0 +1,59 @@
+// What the documentation site contains, in the order of its sidebar. Notes for those who change the code (docs/adr, docs/checklists,
+// docs/STATUS.md, ...) are not part of it.
+import { globSync } from "node:fs";
+
+interface Section {
+  readonly title: string;
+  /** Markdown files, relative to the repository. */
+  readonly sources: readonly string[];
+}
+
+export interface SitePage {
+  readonly source: string;
+  /** Address below /docs; empty for the first page. */
+  readonly path: string;
+}
+
+const operations = [
+  "installation",
+  "hosts",
+  "control-planes",
+  "public-endpoint",
+  "sign-in",
+  "accounts",
+  "billing",
+  "models",
+  "deployments",
+  "engines",
+  "realtime-audio",
+  "webhooks-and-batches",
+  "responses",
+  "rentals",
+  "agent-instances",
+  "monitoring",
+  "incidents",
+  "backups",
+  "simulate",
+].map((name) => `docs/operations/${name}.md`);
+
+export const sections: readonly Section[] = [
+  { title: "Start", sources: ["docs/README.md"] },
+  { title: "Reference", sources: ["docs/clients.md", "docs/glossary.md", "CHANGELOG.md"] },
+  { title: "Operations", sources: ["docs/operations.md", ...operations] },
+];
+
+/** Pages by their source. Throws Error if a public folder contains a file that no section names. */
+export function sitePages(root: string): ReadonlyMap<string, SitePage> {
+  const sources = sections.flatMap((section) => section.sources);
+  const missing = globSync("docs/{guides,operations}/*.md", { cwd: root }).filter((file) => !sources.includes(file));
+  if (missing.length > 0) throw new Error(`scripts/docs/site-map.ts does not name ${missing.join(", ")}.`);
+  return new Map(sources.map((source) => [source, { source, path: pathOf(source) }]));
+}
+
+function pathOf(source: string): string {
+  if (source === "docs/README.md") return "";
+  return source
+    .replace(/^docs\//, "")
+    .replace(/\.md$/, "")
+    .toLowerCase();
+}
