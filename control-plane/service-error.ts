@@ -1,6 +1,8 @@
 // Errors that a caller may act on. A feature declares its own beside its code and says of which kind they are;
 // only http/errors/error-kinds.ts maps kinds to statuses.
 
+import type { ErrorCode } from "./error-codes.ts";
+
 export type ErrorKind =
   /** The request cannot be read, or does not fit the current state. */
   | "bad_request"
@@ -48,7 +50,10 @@ export interface ErrorFacts<Params extends ErrorParams = ErrorParams> {
   readonly params?: Params;
 }
 
-/** `message` is public: what is wrong, the limit or the allowed values, what to do. `code` is a word of the interface. */
+/** A code that a foreign model server chose. It is passed on, and explained nowhere. */
+export type ForeignCode = string & { readonly isForeign: unique symbol };
+
+/** `message` is public: what is wrong, the limit or the allowed values, what to do. `code`: error-codes.ts. */
 export class ServiceError<Params extends ErrorParams = ErrorParams> extends Error {
   readonly kind: ErrorKind;
   readonly code: string;
@@ -58,7 +63,7 @@ export class ServiceError<Params extends ErrorParams = ErrorParams> extends Erro
   readonly in: "body" | "query" | "header";
   readonly isMissing: boolean;
 
-  constructor(kind: ErrorKind, code: string, message: string, facts: ErrorFacts<Params> = {}) {
+  constructor(kind: ErrorKind, code: ErrorCode | ForeignCode, message: string, facts: ErrorFacts<Params> = {}) {
     super(message, { cause: facts.cause });
     this.name = "ServiceError";
     this.kind = kind;
@@ -77,7 +82,7 @@ export class OperatorError extends Error {
   readonly exitCode: 1 | 78 = 1;
 }
 
-type Declare = (code: string, message: string, facts?: ErrorFacts) => ServiceError;
+type Declare = (code: ErrorCode, message: string, facts?: ErrorFacts) => ServiceError;
 const ofKind =
   (kind: ErrorKind): Declare =>
   (code, message, facts) =>

@@ -25,7 +25,12 @@ const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "files", "
   (leaf) => `control-plane/${leaf}/`,
 );
 /** Every part of the control plane may import these. */
-const common = ["control-plane/service-error.ts", "control-plane/act.ts", "control-plane/page.ts"];
+const common = [
+  "control-plane/service-error.ts",
+  "control-plane/error-codes.ts",
+  "control-plane/act.ts",
+  "control-plane/page.ts",
+];
 const featurePorts = [
   "deployments/",
   "inference/",

@@ -1,4 +1,5 @@
 import type { AccountId, Id, KeyId } from "../../proto/ids.ts";
+import type { ErrorCode } from "../error-codes.ts";
 
 /** `batch_` and 20 letters and digits. */
 export type BatchId = Id<"batch">;
@@ -23,7 +24,7 @@ export type BatchStatus =
   | "cancelled";
 
 export interface BatchError {
-  readonly code: string;
+  readonly code: ErrorCode;
   /** From 1; null: the whole file. */
   readonly line: number | null;
   readonly message: string;

@@ -1,6 +1,7 @@
 // One line of an input file: `{"custom_id", "method", "url", "body"}`. Pure.
 import { isJsonObject } from "../../proto/json-object.ts";
 import { scanJson } from "../../proto/json-scan.ts";
+import type { ErrorCode } from "../error-codes.ts";
 import type { BatchEndpoint, BatchError } from "./batch.ts";
 
 export interface InputLine {
@@ -13,7 +14,7 @@ export const maxLineBytes = 10 * 1024 * 1024;
 const maxCustomIdLength = 512;
 
 type Problem = Omit<BatchError, "line">;
-const problem = (code: string, message: string, param: string | null = null): Problem => ({ code, message, param });
+const problem = (code: ErrorCode, message: string, param: string | null = null): Problem => ({ code, message, param });
 
 /** Decoding it anyway would change the request. */
 export const notUtf8 = problem("invalid_encoding", "The line is not valid UTF-8. Write the file in UTF-8.");

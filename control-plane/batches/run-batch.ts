@@ -6,6 +6,7 @@ import { Readable } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { pause } from "../../proto/pause.ts";
+import type { ErrorCode } from "../error-codes.ts";
 import { FileNotFound } from "../files/errors.ts";
 import type { Files } from "../files/files.ts";
 import type { Batch, BatchError, BatchStatus } from "./batch.ts";
@@ -202,7 +203,7 @@ function must(isOurs: boolean): void {
   if (!isOurs) throw new RunOver();
 }
 
-const ofBatch = (code: string, message: string): BatchError => ({ code, line: null, message, param: null });
+const ofBatch = (code: ErrorCode, message: string): BatchError => ({ code, line: null, message, param: null });
 const rest = "Lines that are missing in the files of the batch have no result.";
 const stuck = ofBatch("internal_error", `The batch could not be completed. Send its id to your operator. ${rest}`);
 

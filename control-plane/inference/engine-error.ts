@@ -1,4 +1,4 @@
-import { type ErrorKind, ServiceError } from "../service-error.ts";
+import { type ErrorKind, type ForeignCode, ServiceError } from "../service-error.ts";
 import type { AttemptEnd } from "./attempt.ts";
 import type { Completion } from "./completion.ts";
 import { EngineOverloaded, upstreamBroken, upstreamTimeout, WrongTask } from "./errors.ts";
@@ -36,7 +36,9 @@ export function engineError(
     const known =
       fault === "bad_request" && reported.code === undefined && recognised.find(({ isIn }) => isIn(reported));
     if (known) return known.error(message, kind);
-    return new ServiceError(fault, reported.code ?? "invalid_request", message, { param: reported.param });
+    return new ServiceError(fault, (reported.code as ForeignCode | undefined) ?? "invalid_request", message, {
+      param: reported.param,
+    });
   }
   if (status === 429) return new EngineOverloaded(retryAfterSeconds ?? 1);
   const cause = causeOf(status, reported);

@@ -38,7 +38,7 @@ const operations = [
 
 export const sections: readonly Section[] = [
   { title: "Start", sources: ["docs/README.md"] },
-  { title: "Reference", sources: ["docs/clients.md", "docs/glossary.md", "CHANGELOG.md"] },
+  { title: "Reference", sources: ["docs/errors.md", "docs/clients.md", "docs/glossary.md", "CHANGELOG.md"] },
   { title: "Operations", sources: ["docs/operations.md", ...operations] },
 ];
 

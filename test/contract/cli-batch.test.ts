@@ -70,7 +70,9 @@ it("creates a batch from a file, shows its progress and cancels it", async () =>
 }, 60_000);
 
 it("shows why a batch failed, also when its results are requested", async () => {
-  const data = [{ code: "empty_file", line: null, message: "The input file is empty.", param: "input_file_id" }];
+  const data = [
+    { code: "empty_file", line: null, message: "The input file is empty.", param: "input_file_id" },
+  ] as const;
   edge.deps.batches.get = async () => batch({ status: "failed", errors: data });
   for (const verb of ["get", "results"]) {
     const { out, err } = await stoker("batch", verb, batchId);

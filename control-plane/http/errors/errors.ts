@@ -1,6 +1,7 @@
 // Refusals of the edge itself: unreadable requests, and names that the edge resolves.
 import { audioFormats } from "../../../proto/audio-formats.ts";
 import type { ConstraintProblem } from "../../../proto/constraint-size.ts";
+import type { ErrorCode } from "../../error-codes.ts";
 import {
   badRequest,
   type ErrorFacts,
@@ -17,7 +18,7 @@ import {
 /** Refusal with a status of the HTTP protocol that no kind of error has. */
 export class ProtocolError extends ServiceError {
   readonly status: number;
-  constructor(status: number, code: string, message: string, facts: ErrorFacts = {}) {
+  constructor(status: number, code: ErrorCode, message: string, facts: ErrorFacts = {}) {
     super("bad_request", code, message, facts);
     this.status = status;
   }

@@ -1,4 +1,5 @@
 // Renders errors for clients in the dialect of their surface. error-kinds.ts maps kinds to statuses.
+import { explanationOf, isErrorCode } from "../../error-codes.ts";
 import { DatabaseUnavailable, ServiceError } from "../../service-error.ts";
 import { bodyLimitBytes } from "../body/json-body.ts";
 import type { Refusal } from "./error-body.ts";
@@ -20,6 +21,7 @@ export interface RenderedError {
 export function renderError(refusal: Refusal, dialect: Dialect, requestId: string): RenderedError {
   const { kind, status, code, retryAfterSeconds, phase, etaSeconds } = refusal;
   const headers = ["content-type", "application/json; charset=utf-8"];
+  if (isErrorCode(code)) headers.push("link", `<${explanationOf(code)}>; rel="help"`);
   if (kind === "unauthenticated") headers.push("www-authenticate", "Bearer");
   if (retryAfterSeconds !== undefined) {
     const seconds = Math.max(1, Math.ceil(retryAfterSeconds));

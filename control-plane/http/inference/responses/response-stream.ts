@@ -1,4 +1,5 @@
 // Translates the stream of a chat to the events of a response.
+import type { ErrorCode } from "../../../error-codes.ts";
 import type { Refusal } from "../../errors/error-body.ts";
 import { ChatDeltas } from "../chat-deltas.ts";
 import { namedFrame, type StreamTranslation } from "../translated-stream.ts";
@@ -85,7 +86,7 @@ export function textFrame(event: TextDelta): string {
 const textStart = `event: ${textDelta}\ndata: {"type":"${textDelta}",`;
 
 /** Error of a response object: OpenAI defines a closed list of codes. */
-export function errorOf({ kind, message }: Refusal): { readonly code: string; readonly message: string } {
+export function errorOf({ kind, message }: Refusal): { readonly code: ErrorCode; readonly message: string } {
   switch (kind) {
     case "rate_limited":
       return { code: "rate_limit_exceeded", message };

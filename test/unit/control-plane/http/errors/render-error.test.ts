@@ -72,13 +72,15 @@ describe("a kind of error", () => {
     ["unavailable", 503],
     ["upstream_timeout", 504],
   ] as const)("%s has status %i", (kind, status) => {
-    expect(refusalOf(new ServiceError(kind, "some_code", "Some message.")).status).toBe(status);
+    expect(refusalOf(new ServiceError(kind, "internal_error", "Some message.")).status).toBe(status);
   });
 
   it("advises a retry after a second where the error names no time", () => {
     const headers = (kind: ErrorKind, retryAfterSeconds?: number) =>
       renderError(
-        refusalOf(new ServiceError(kind, "c", "m", retryAfterSeconds === undefined ? {} : { retryAfterSeconds })),
+        refusalOf(
+          new ServiceError(kind, "internal_error", "m", retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+        ),
         "service",
         "r1",
       ).headers.join(" ");
@@ -90,7 +92,7 @@ describe("a kind of error", () => {
 
   it("tells SDKs not to retry a conflict or missing funds", () => {
     const headers = (kind: ErrorKind) =>
-      renderError(refusalOf(new ServiceError(kind, "c", "m")), "compat", "r1").headers.join(" ");
+      renderError(refusalOf(new ServiceError(kind, "internal_error", "m")), "compat", "r1").headers.join(" ");
     expect(headers("conflict")).toContain("x-should-retry false");
     expect(headers("payment_required")).toContain("x-should-retry false");
     expect(headers("rate_limited")).not.toContain("x-should-retry");
@@ -98,7 +100,8 @@ describe("a kind of error", () => {
 });
 
 describe("an invalid field", () => {
-  const detail = (facts: ErrorFacts) => refusalOf(new ServiceError("invalid", "c", "Some message.", facts)).detail;
+  const detail = (facts: ErrorFacts) =>
+    refusalOf(new ServiceError("invalid", "validation_error", "Some message.", facts)).detail;
 
   it("is located in the part of the request that contains it", () => {
     expect(detail({ param: "a.b" })).toEqual([{ loc: ["body", "a", "b"], msg: "Some message.", type: "value_error" }]);
