@@ -25,7 +25,9 @@ const showMenu = (isOpen) => {
   menu.setAttribute("aria-expanded", String(isOpen));
 };
 menu.addEventListener("click", () => showMenu(menu.getAttribute("aria-expanded") !== "true"));
-find("nav [aria-current]")?.scrollIntoView({ block: "center" });
+const navigation = find("nav");
+const current = navigation.querySelector("[aria-current]");
+if (current) navigation.scrollTop = current.offsetTop - navigation.clientHeight / 2;
 
 // Tabs: the language that a reader chose is shown on every page.
 const languageKey = "stoker-docs-language";

@@ -76,10 +76,8 @@ export function renderMarkdown(text: string, page: SitePage, pages: ReadonlyMap<
     }
   });
 
-  const [first] = passages;
-  if (first?.heading.level !== 1) throw new Error(`${page.source} does not start with a title.`);
   return {
-    title: first.heading.text,
+    title: page.title,
     html: renderer(page, pages).render(tokens, parser.options, {}),
     passages: passages.map(({ heading, texts }) => ({ heading, text: texts.join(" ") })),
     links,
@@ -119,7 +117,8 @@ function renderer(page: SitePage, pages: ReadonlyMap<string, SitePage>): typeof 
     const { content = "" } = tokens[at] ?? {};
     const shown = `<code>${escapeHtml(content)}</code>`;
     const target = pages.get(content);
-    return target && target.source !== page.source ? `<a href="${pageAddress(target.path)}">${shown}</a>` : shown;
+    if (!target || target.source === page.source) return shown;
+    return `<a href="${pageAddress(target.path)}">${escapeHtml(target.title)}</a>`;
   };
   return own;
 }

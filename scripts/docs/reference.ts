@@ -23,7 +23,7 @@ export function referencePages(api: Api): readonly ReferencePage[] {
   );
   return api.tags.map(({ name, description }) => {
     const slugger = new GithubSlugger();
-    const title = name.charAt(0).toUpperCase() + name.slice(1);
+    const title = titles[name] ?? name.charAt(0).toUpperCase() + name.slice(1);
     const parts = all
       .filter(({ operation }) => operation.tags?.[0] === name)
       .map(({ path, method, operation }) => {
@@ -47,6 +47,9 @@ export function referencePages(api: Api): readonly ReferencePage[] {
     };
   });
 }
+
+/** Names of tags that are not written like a sentence. */
+const titles: Readonly<Record<string, string>> = { lora: "LoRA adapters", "gpu pool": "GPU limits" };
 
 interface Described {
   readonly path: string;
@@ -98,7 +101,7 @@ function table(title: string, fields: readonly Field[]): string {
   const rows = fields.map(({ name, isRequired, schema }) => {
     const notes = [boundsOf(schema), schema.description && inline(schema.description)].filter(Boolean).join(". ");
     const needed = isRequired ? ' <span class="needed">required</span>' : "";
-    return `<tr><td><code>${escapeHtml(name)}</code>${needed}</td><td>${escapeHtml(typeOf(schema))}</td><td>${notes}</td></tr>\n`;
+    return `<tr><td><code>${escapeHtml(name)}</code>${needed}</td><td>${typeHtml(schema)}</td><td>${notes}</td></tr>\n`;
   });
   const head = "<thead><tr><th>Name</th><th>Type</th><th>Meaning</th></tr></thead>";
   return `<h3>${title}</h3>\n<div class="table" role="region" aria-label="${title}" tabindex="0"><table>${head}<tbody>\n${rows.join("")}</tbody></table></div>\n`;
@@ -137,6 +140,13 @@ function objectIn(
 function resolve(api: Api, schema: Schema): Schema {
   const name = schema.$ref?.replace("#/components/schemas/", "");
   return name === undefined ? schema : (api.components.schemas[name] ?? schema);
+}
+
+/** A long list of values is folded. */
+function typeHtml(schema: Schema): string {
+  const type = escapeHtml(typeOf(schema));
+  const { length = 0 } = schema.enum ?? schema.anyOf ?? [];
+  return length <= 12 ? type : `<details><summary>one of ${length} values</summary>${type}</details>`;
 }
 
 function typeOf(schema: Schema): string {

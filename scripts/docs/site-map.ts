@@ -1,6 +1,7 @@
 // What the documentation site contains, in the order of its sidebar. Notes for those who change the code (docs/adr, docs/checklists,
 // docs/STATUS.md, ...) are not part of it.
-import { globSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 
 interface Section {
   readonly title: string;
@@ -12,6 +13,7 @@ export interface SitePage {
   readonly source: string;
   /** Address below /docs; empty for the first page. */
   readonly path: string;
+  readonly title: string;
 }
 
 const operations = [
@@ -47,7 +49,13 @@ export function sitePages(root: string): ReadonlyMap<string, SitePage> {
   const sources = sections.flatMap((section) => section.sources);
   const missing = globSync("docs/{guides,operations}/*.md", { cwd: root }).filter((file) => !sources.includes(file));
   if (missing.length > 0) throw new Error(`scripts/docs/site-map.ts does not name ${missing.join(", ")}.`);
-  return new Map(sources.map((source) => [source, { source, path: pathOf(source) }]));
+  return new Map(sources.map((source) => [source, { source, path: pathOf(source), title: titleOf(root, source) }]));
+}
+
+function titleOf(root: string, source: string): string {
+  const [, title] = /^# (.+)/.exec(readFileSync(join(root, source), "utf8")) ?? [];
+  if (title === undefined) throw new Error(`${source} does not start with a title.`);
+  return title;
 }
 
 function pathOf(source: string): string {
