@@ -26,6 +26,8 @@ export interface Life {
   readonly contextLength: number;
   /** Formats besides chat that it speaks; undefined before it was asked. */
   readonly formats?: readonly FormatSkill[] | undefined;
+  /** Requests that an external server takes at once, as it last reported. */
+  readonly serverBatchSize?: number | undefined;
   /** Probes in a row that failed since it was ready. */
   readonly failures: number;
   readonly nextProbeMs: number;

@@ -25,6 +25,8 @@ export type Health =
       readonly contextLength: number;
       /** Formats besides chat that it speaks. */
       readonly formats?: readonly FormatSkill[] | undefined;
+      /** Requests that an external server takes at once, if it reports them. */
+      readonly batchSize?: number | undefined;
       /** Running requests and generated tokens, if the engine reports them. */
       readonly work?: { readonly running: number; readonly tokens: number };
     }
@@ -76,6 +78,7 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
         wakes: wakesOf(life),
         contextLength: health.contextLength,
         formats: health.formats,
+        serverBatchSize: health.batchSize ?? life.serverBatchSize,
         failures: 0,
         trouble: "",
         isFrozen: false,
@@ -175,8 +178,10 @@ async function askModels(target: ProbeTarget, contextLength: number, signal: Abo
   const name = target.servedModelName;
   const model = models.find(({ id }) => name === undefined || id === name);
   if (model || name === undefined) {
-    const formats = target.formats ?? (await askFormats(target, base, String(model?.["owned_by"]), signal));
-    return { kind: "ready", contextLength: contextLength || slotContextOf(model), formats };
+    const owner = String(model?.["owned_by"]);
+    const formats = target.formats ?? (await askFormats(target, base, owner, signal));
+    const batchSize = target.isExternal && owner === "llamacpp" ? await askSlots(target, base, signal) : undefined;
+    return { kind: "ready", contextLength: contextLength || slotContextOf(model), formats, batchSize };
   }
   return { kind: "bad", why: `/v1/models does not list ${JSON.stringify(name.slice(0, 120))}` };
 }
@@ -190,13 +195,25 @@ function slotContextOf(model: Record<string, unknown> | undefined): number {
 export const contextLengthOf = (reported: unknown): number =>
   Number.isSafeInteger(reported) ? Math.min(Math.max(0, reported as number), 2 ** 31 - 1) : 0;
 
+const maxServerBatch = 1024;
+
+/** Undefined where a server reports none that makes sense. */
+const batchSizeOf = (reported: unknown): number | undefined =>
+  Number.isSafeInteger(reported) && (reported as number) > 0 ? Math.min(reported as number, maxServerBatch) : undefined;
+
+/** Slots of llama.cpp's server. vLLM does not report how many sequences it batches. */
+async function askSlots(target: ProbeTarget, base: string, signal: AbortSignal): Promise<number | undefined> {
+  const answer = await get(target, `${base}/props`, signal).catch(() => undefined);
+  return answer?.status === 200 ? batchSizeOf(asObject(answer.body)["total_slots"]) : undefined;
+}
+
 /** text-embeddings-inference serves one model, whatever the name in a request, and describes it once it is loaded. */
 async function askTei(target: ProbeTarget, base: string, signal: AbortSignal): Promise<Health> {
   const { status, body } = await get(target, `${base}/info`, signal);
   if (status !== 200) return { kind: "bad", why: `/info answered ${status}` };
-  const { model_id: model, max_input_length: length } = asObject(body);
+  const { model_id: model, max_input_length: length, max_concurrent_requests: requests } = asObject(body);
   if (typeof model !== "string") return { kind: "bad", why: "/info names no model_id" };
-  return { kind: "ready", contextLength: contextLengthOf(length), formats: [] };
+  return { kind: "ready", contextLength: contextLengthOf(length), formats: [], batchSize: batchSizeOf(requests) };
 }
 
 /** It lists models in pages, and serves more names than it lists. */

@@ -60,7 +60,7 @@ export function targetsOf(view: View, host: Parameters<typeof engineVersion>[1])
     const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
     const ready = isReady(facts, seen);
     const { origin, secret, api } = seen;
-    const { maxBatchSize } = spec;
+    const maxBatchSize = (spec.takesServerBatch && facts.life?.serverBatchSize) || spec.maxBatchSize;
     const dashboard = dashboardOf(spec, origin);
     const cacheIsolation = cacheIsolationOf(spec.engine, engineVersion(spec, host));
     const caches = { cacheIsolation, sharesPrefixCache: spec.sharesPrefixCache };
@@ -165,6 +165,7 @@ function oneReport(
     identity: seen?.identity ?? "",
     contextLength: isAlive ? (facts.life?.contextLength ?? 0) : 0,
     formats: isAlive ? [...(facts.life?.formats ?? [])] : [],
+    serverBatchSize: isAlive ? (facts.life?.serverBatchSize ?? 0) : 0,
     sshPort: seen?.state === "running" ? (seen.ssh?.port ?? 0) : 0,
     sshAddress: seen?.state === "running" ? (seen.ssh?.address ?? "") : "",
     gpuUuids: [...(spec?.gpuUuids ?? seen?.claimedGpus ?? [])],

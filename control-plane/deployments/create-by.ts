@@ -181,11 +181,15 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
   });
 }
 
+/** Requests that a server gets at once if it reports no number; it queues those that it does not batch. */
+const defaultServerBatch = 96;
+
 export interface ExternalRequest {
   readonly name: string;
   /** Origin of a running server, as seen from the host. */
   readonly url: string;
-  readonly maxBatchSize: number;
+  /** Undefined: as many as the server reports, else `defaultServerBatch`. */
+  readonly maxBatchSize: number | undefined;
   /** Model name at the server; default: the deployment's name. */
   readonly servedName: string | undefined;
   /** Id or name of the host whose agent reaches the server; default: any live host. */
@@ -237,7 +241,8 @@ export async function createExternal(
     engine: "external",
     gpu: "other",
     numGpus: 0,
-    maxBatchSize: request.maxBatchSize,
+    maxBatchSize: request.maxBatchSize ?? defaultServerBatch,
+    takesServerBatch: request.maxBatchSize === undefined,
     minInstances: 1,
     maxInstances: 1,
     weights,

@@ -99,6 +99,8 @@ export interface Deployment {
   /** Per instance; 0 for an external engine. */
   readonly numGpus: number;
   readonly maxBatchSize: number;
+  /** `maxBatchSize` was not set: it is what its external server reports, or the default. */
+  readonly takesServerBatch?: boolean;
   readonly minInstances: number;
   readonly maxInstances: number;
   /** Desired instances by load, between the two; 0: asleep until a request arrives. */

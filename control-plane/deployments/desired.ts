@@ -25,6 +25,8 @@ export interface DesiredInstance extends Resources {
   /** The same memory as a share of the GPU; 1: all of it. */
   readonly gpuShare: number;
   readonly maxBatchSize: number;
+  /** Its external server's own number, where it reports one, replaces `maxBatchSize`. */
+  readonly takesServerBatch: boolean;
   readonly contextLength: number;
   readonly extraArgs: readonly string[];
   /** Its own image; empty: the host's image for the engine. */
@@ -101,6 +103,7 @@ export async function desiredSet(
             gpuUuids: instance.gpuUuids,
             // The owner may lower the limit at run time; it never exceeds the one at start.
             maxBatchSize: Math.min(batchSizeOf(deployment), batchSizeOf({ ...deployment, standardArgs })),
+            takesServerBatch: deployment.takesServerBatch ?? false,
             contextLength: deployment.contextLength,
             extraArgs: deployment.extraArgs,
             image: deployment.image ?? "",

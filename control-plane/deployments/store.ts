@@ -176,6 +176,8 @@ export interface Observation {
   readonly adapters: readonly AdapterNews[];
   /** Formats besides chat that its engine speaks. */
   readonly formats: readonly FormatSkill[];
+  /** Requests that an external server takes at once, as it reports; null: unknown. */
+  readonly serverBatchSize: number | null;
 }
 
 export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids" | "generation">;

@@ -153,6 +153,7 @@ export function readObservation(wire: InstanceReport__Output): Observation | und
     sshAddress: wire.sshAddress.slice(0, 253),
     adapters: wire.adapters.slice(0, maxAdapters).flatMap((one) => readAdapter(one) ?? []),
     formats: readFormatSkills(wire.formats.slice(0, 64)),
+    serverBatchSize: Math.min(integerOf(wire.serverBatchSize), 1024) || null,
   };
 }
 
@@ -242,6 +243,7 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     awaitedAtMs: want.awaitedAtMs,
     owner: want.owner,
     maxBatchSize: want.maxBatchSize,
+    takesServerBatch: want.takesServerBatch,
     contextLength: want.contextLength,
     memoryBytes: want.memoryBytes,
     cpus: want.cpus,

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Answer, type Api, refusal } from "./api.ts";
 import { defaultPricing, type FirstModel, type Pricing } from "./first-models.ts";
-import { defaultExternalBatch, type ExternalServer } from "./options.ts";
+import type { ExternalServer } from "./options.ts";
 import type { Screen, Step } from "./screen.ts";
 import { UpError } from "./up-error.ts";
 
@@ -184,7 +184,7 @@ export async function serveExternal(
   const answer = await api.call("POST", "/v1/admin/external", {
     name: server.name,
     url: server.url,
-    max_batch_size: server.maxBatchSize ?? defaultExternalBatch,
+    ...(server.maxBatchSize === undefined ? {} : { max_batch_size: server.maxBatchSize }),
     api_key: server.apiKey ?? null,
     ...(server.format === undefined ? {} : { format: server.format }),
     ...(server.task === undefined ? {} : { task: server.task }),

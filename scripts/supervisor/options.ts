@@ -17,12 +17,9 @@ export interface ExternalServer {
   /** API format; default: openai. */
   readonly format?: ServerApi | undefined;
   readonly task?: string | undefined;
-  /** Requests that it gets at once; default: `defaultExternalBatch`. */
+  /** Requests that it gets at once; default: as many as it reports. */
   readonly maxBatchSize?: number | undefined;
 }
-
-/** vLLM's own default is 256 on a GPU; a server that batches less queues the rest itself. */
-export const defaultExternalBatch = 64;
 
 export interface UpOptions {
   readonly port: number;
@@ -116,7 +113,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     )
     .option(
       "--external-batch <name=n>",
-      `requests that an external server gets at once, its batch or slots (repeatable; default ${defaultExternalBatch})`,
+      "requests that an external server gets at once, its batch or slots (repeatable; default: as it reports, else 96)",
       batch,
       {},
     )

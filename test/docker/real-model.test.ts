@@ -98,6 +98,7 @@ function planOf(memoryBytes: number): ContainerPlan {
     sleepAfterSeconds: 0,
     awaitedAtMs: "0",
     owner: "",
+    takesServerBatch: false,
   } satisfies InstanceSpec__Output;
   const facts = { driver: "docker", runtimeImage, allowedImages: [], filesDir: tmpdir(), logLevel: "info" } as const;
   const outcome = planInstance(spec, modelPath, facts);

@@ -15,6 +15,8 @@ export interface FormatsEngine {
   readonly refused: string[];
   /** Paths that it replies 404 to, as another version would. */
   readonly missing: Set<string>;
+  /** Slots as llama.cpp's server reports them. */
+  slots: unknown;
   /** As vLLM reports it; a number: the status of a reply without it. */
   version: string | number;
   /** Status of each reply to a request that it would refuse. */
@@ -223,6 +225,7 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
       return void send(200, JSON.stringify({ object: "list", data }));
     }
     if (path === "/health") return void send(200, "");
+    if (path === "/props" && owner === "llamacpp") return void send(200, JSON.stringify({ total_slots: engine.slots }));
     if (path === "/version" && owner === "vllm") {
       const { version } = engine;
       return void (typeof version === "number" ? send(version, "") : send(200, JSON.stringify({ version })));
@@ -259,6 +262,7 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
     paths,
     refused,
     missing,
+    slots: 4,
     version: "0.32.0",
     refusal: 400,
     stop: undefined,

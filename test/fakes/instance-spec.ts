@@ -45,6 +45,7 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
     sleepAfterSeconds: 0,
     awaitedAtMs: "0",
     owner: "",
+    takesServerBatch: false,
     ...over,
   };
 }

@@ -6,6 +6,8 @@ import type { AddressInfo } from "node:net";
 export interface TeiServer {
   readonly origin: string;
   readonly asked: { readonly path: string; readonly body: Record<string, unknown>; readonly key: string | undefined }[];
+  /** Its limit, as it reports. */
+  maxRequests: number;
   /** Reply to the next requests of work; undefined: they succeed. */
   failure: { readonly status: number; readonly error: string; readonly error_type: string } | undefined;
   close(): Promise<void>;
@@ -18,7 +20,6 @@ export async function startTeiServer(kind: "embedding" | "reranker"): Promise<Te
     model_dtype: "float32",
     model_type:
       kind === "embedding" ? { embedding: { pooling: "cls" } } : { reranker: { id2label: { "0": "LABEL_0" } } },
-    max_concurrent_requests: 512,
     max_input_length: 512,
     max_batch_tokens: 16_384,
     max_client_batch_size: 32,
@@ -30,7 +31,7 @@ export async function startTeiServer(kind: "embedding" | "reranker"): Promise<Te
     const send = (status: number, value: unknown) =>
       response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
     const path = request.url ?? "";
-    if (path === "/info") return send(200, info);
+    if (path === "/info") return send(200, { ...info, max_concurrent_requests: tei.maxRequests });
     if (path === "/health") return response.writeHead(200).end();
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -62,6 +63,7 @@ export async function startTeiServer(kind: "embedding" | "reranker"): Promise<Te
   const tei: TeiServer = {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     asked,
+    maxRequests: 512,
     failure: undefined,
     async close() {
       server.closeAllConnections();

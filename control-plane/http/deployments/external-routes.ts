@@ -34,7 +34,7 @@ export function addExternalRoutes(
       const created = await deployments.createExternal(caller, {
         name: body.name,
         url: body.url,
-        maxBatchSize: body.max_batch_size ?? 96,
+        maxBatchSize: body.max_batch_size,
         servedName: body.served_name ?? undefined,
         host: body.host_id ?? undefined,
         contextLength: body.context_length ?? undefined,

@@ -98,7 +98,14 @@ export const ExternalServer = Type.Object({
   url: Type.String({ minLength: 1, maxLength: 2048, description: "Address for the host's agent" }),
   host_id: Type.Optional(nullable.string({ description: "Id or name of the host; default: any live host" })),
   served_name: Type.Optional(nullable.string({ description: "Model name on that server" })),
-  max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: maxBatchSize, default: 96 })),
+  max_batch_size: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: maxBatchSize,
+      description:
+        "Maximum concurrent requests. Default: as many as the server reports (llama.cpp's slots, max_concurrent_requests of text-embeddings-inference), else 96",
+    }),
+  ),
   context_length: Type.Optional(nullable.integer({ minimum: 1 })),
   task: Type.Optional(
     nullable.string({

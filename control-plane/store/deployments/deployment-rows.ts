@@ -21,6 +21,7 @@ interface FirstInstance {
   readonly total: number;
   readonly code: string;
   readonly message: string;
+  readonly batch: number | null;
 }
 
 interface Counts {
@@ -41,11 +42,11 @@ export const batchSize = sql<number>`coalesce((d.standard_args->>'maxConcurrentR
 
 /**
  * The same for one instance, whose table is `i`: at most what it was started for, and less if its owner lowered it since. During
- * a raise, an old instance keeps its limit.
+ * a raise, an old instance keeps its limit. An external server without a limit of its owner: as many as it reports.
  */
-export const instanceBatchSize = sql<number>`least(${batchSize}, (
+export const instanceBatchSize = sql<number>`coalesce(case when d.takes_server_batch then i.server_batch_size end, least(${batchSize}, (
   select coalesce((s.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size) from deployment_spec s
-  where s.deploy_id = i.deploy_id and s.spec = i.spec))`;
+  where s.deploy_id = i.deploy_id and s.spec = i.spec)))`;
 
 /** Maximum deleted deployments in a list. */
 const maxDeleted = 1_000;
@@ -79,7 +80,7 @@ export function selectDeployments(db: Db) {
     )
     .select(
       sql<FirstInstance | null>`(select json_build_object('phase', i.phase, 'done', i.bytes_done, 'total', i.bytes_total,
-          'code', i.fail_code, 'message', i.fail_message)
+          'code', i.fail_code, 'message', i.fail_message, 'batch', i.server_batch_size)
         from instance i where i.deploy_id = d.deploy_id and i.tombstoned_at is null
         order by i.created_at limit 1)`.as("first"),
     );
@@ -99,7 +100,8 @@ export function asDeployment(row: DeploymentRow): Deployment {
     failReason: row.failReason,
     gpu: row.gpu,
     numGpus: row.numGpus,
-    maxBatchSize: row.maxBatchSize,
+    maxBatchSize: (row.takesServerBatch && row.first?.batch) || row.maxBatchSize,
+    ...(row.takesServerBatch ? { takesServerBatch: true } : {}),
     minInstances: row.minInstances,
     maxInstances: row.maxInstances,
     target: row.target,

@@ -277,7 +277,8 @@ async function writeObservations(
         row.observedGeneration !== seen.generation ||
         row.failCode !== seen.failCode ||
         row.contextLength !== seen.contextLength ||
-        row.formats.join() !== seen.formats.join();
+        row.formats.join() !== seen.formats.join() ||
+        row.serverBatchSize !== seen.serverBatchSize;
       const isOther = await observeAdapters(trx, row, seen.adapters);
       if (isNews || isOther) changed.add(row.deployId);
     }
@@ -314,6 +315,7 @@ async function write(trx: Trx, seen: Observation): Promise<void> {
       sshPort: seen.sshPort,
       sshAddress: seen.sshAddress,
       formats: [...seen.formats],
+      serverBatchSize: seen.serverBatchSize,
       updatedAt: now,
     })
     .where("instanceId", "=", seen.instanceId)
@@ -478,6 +480,7 @@ export async function insertDeployment(trx: Trx, next: NewDeployment): Promise<v
       gpu: next.gpu,
       numGpus: next.numGpus,
       maxBatchSize: next.maxBatchSize,
+      takesServerBatch: next.takesServerBatch ?? false,
       minInstances: next.minInstances,
       maxInstances: next.maxInstances,
       weights: JSON.stringify(next.weights),

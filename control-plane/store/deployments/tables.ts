@@ -33,6 +33,8 @@ export interface DeploymentsTables {
     gpu: GpuType;
     numGpus: number;
     maxBatchSize: number;
+    /** Not set by the operator: what its external server reports replaces max_batch_size. */
+    takesServerBatch: Generated<boolean>;
     minInstances: number;
     maxInstances: number;
     weights: Json<WeightsSource>;
@@ -141,6 +143,8 @@ export interface DeploymentsTables {
     adapters: Generated<AdapterId[]>;
     /** Formats besides chat that its engine speaks (proto/api-formats.ts). */
     formats: Generated<FormatSkill[]>;
+    /** Requests that its external server takes at once, as it reports; null: unknown. */
+    serverBatchSize: number | null;
     /** Set when it must be removed; the row is deleted once the host confirms the removal. */
     tombstonedAt: Time | null;
     createdAt: DefaultTime;

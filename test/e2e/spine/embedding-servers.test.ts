@@ -9,8 +9,9 @@ const pricing = { input: 2, cached_input: 2, output: 0 };
 let embedder: TeiServer;
 let ranker: TeiServer;
 let stack: Stack;
+let [vectorsId, ranksId] = ["", ""];
 
-async function serve(name: string, server: object): Promise<void> {
+async function serve(name: string, server: object): Promise<string> {
   const made = await stack.call("POST", "/v1/admin/external", { name, format: "tei", ...server });
   expect(made.status, JSON.stringify(made.body)).toBe(200);
   const id: string = made.body.deploy_id;
@@ -20,6 +21,7 @@ async function serve(name: string, server: object): Promise<void> {
   });
   const offered = await stack.call("PUT", `/v1/admin/models/${name}`, { deploy_id: id, description: "", pricing });
   expect(offered.status, JSON.stringify(offered.body)).toBe(200);
+  return id;
 }
 
 /** Without the agent's reads of its figures. */
@@ -31,8 +33,8 @@ beforeAll(async () => {
     startTeiServer("embedding"),
     startTeiServer("reranker"),
   ]);
-  await serve(vectors, { url: embedder.origin, task: "embeddings", api_key: "tei-key" });
-  await serve(ranks, { url: ranker.origin, task: "reranker" });
+  vectorsId = await serve(vectors, { url: embedder.origin, task: "embeddings", api_key: "tei-key" });
+  ranksId = await serve(ranks, { url: ranker.origin, task: "reranker", max_batch_size: 7 });
 });
 afterAll(async () => {
   await stack?.stop();
@@ -95,6 +97,13 @@ describe("a server of text-embeddings-inference", () => {
     const broken = await ask();
     expect(broken.status).toBe(502);
     expect(JSON.stringify(broken.body)).not.toContain("Inference failed");
+  });
+
+  it("gets as many requests at once as it reports, unless its operator set a number", async () => {
+    const batchOf = async (id: string) => (await stack.call("GET", `/deploy/${id}`)).body.config.max_batch_size;
+    expect([await batchOf(vectorsId), await batchOf(ranksId)]).toEqual([512, 7]);
+    embedder.maxRequests = 300;
+    await vi.waitFor(async () => expect(await batchOf(vectorsId)).toBe(300), { timeout: 40_000, interval: 500 });
   });
 
   it("must be registered with its task", async () => {

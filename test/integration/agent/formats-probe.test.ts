@@ -31,7 +31,8 @@ describe("the probe of an external server", () => {
     ["constructor", [], []],
   ])("finds the formats of a server of %s without %j", async (owner, missing, formats) => {
     const { engine, probe } = await serverOf(owner, missing);
-    expect(await probe()).toEqual({ kind: "ready", contextLength: 0, formats });
+    const batchSize = owner === "llamacpp" ? 4 : undefined;
+    expect(await probe()).toEqual({ kind: "ready", contextLength: 0, formats, batchSize });
     expect(engine.paths).toEqual([]);
   });
 
@@ -51,6 +52,18 @@ describe("the probe of an external server", () => {
     expect(await probe()).toEqual({ kind: "ready", contextLength: 0, formats: undefined });
     engine.version = "0.32.0";
     expect(await probe()).toMatchObject({ formats: ["structured_outputs", "continuous_usage"] });
+  });
+
+  it.each([
+    [8, 8],
+    [100_000, 1024],
+    [0, undefined],
+    ["8", undefined],
+    [undefined, undefined],
+  ])("reads %j slots of llama.cpp's server as %j", async (slots, batchSize) => {
+    const { engine, probe } = await serverOf("llamacpp");
+    engine.slots = slots;
+    expect(await probe([])).toEqual({ kind: "ready", contextLength: 0, formats: [], batchSize });
   });
 
   it("asks only servers whose replies are known, and each once", async () => {

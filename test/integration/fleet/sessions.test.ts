@@ -127,6 +127,7 @@ describe("an agent's session", () => {
           sshAddress: "",
           adapters: [],
           formats: [],
+          serverBatchSize: null,
         },
       ],
       [],

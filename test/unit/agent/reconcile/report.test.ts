@@ -7,6 +7,11 @@ import type { InstanceId } from "../../../../proto/ids.ts";
 import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";
 
 const id = "instance-1" as InstanceId;
+const host = {
+  driver: "docker",
+  runtimeImage: "runtime:1",
+  engineImages: { vllm: "vllm/vllm-openai:v0.18.0", sglang: "s/g:v0.5.6" },
+} as const;
 const idle = () => ({ inFlight: 0, waiting: 0, tokensPerSecond: 0 });
 
 function view(
@@ -111,12 +116,6 @@ describe("a tombstoned instance", () => {
 });
 
 describe("the targets of the data path", () => {
-  const host = {
-    driver: "docker",
-    runtimeImage: "runtime:1",
-    engineImages: { vllm: "vllm/vllm-openai:v0.18.0", sglang: "s/g:v0.5.6" },
-  } as const;
-
   it.each([
     ["stoker", "", "headers"],
     ["vllm", "", "body"],
@@ -148,6 +147,24 @@ describe("the targets of the data path", () => {
     expect(targetsOf(view(withDashboard, sighting("running")), host)).toMatchObject([
       { dashboard: "http://127.0.0.1:9000" },
     ]);
+  });
+});
+
+describe("the batch size of an external server", () => {
+  const life = (serverBatchSize: number | undefined) => {
+    const known = sighted(freshFacts(1, 0), sighting("running"), 0).life;
+    if (!known) throw new Error("a running instance has a life");
+    return { life: { ...known, isReady: true, serverBatchSize } };
+  };
+
+  it("is what the server reports if its operator set none, and is reported in any case", () => {
+    const size = (takesServerBatch: boolean, reported: number | undefined) => {
+      const spec = instanceSpec({ engine: "external", takesServerBatch });
+      return targetsOf(view(spec, sighting("running"), life(reported)), host)[0]?.maxBatchSize;
+    };
+    expect([size(true, 512), size(true, undefined), size(false, 512)]).toEqual([512, 4, 4]);
+    const spec = instanceSpec({ engine: "external" });
+    expect(reportOf(view(spec, sighting("running"), life(512)), idle).instances[0]?.serverBatchSize).toBe(512);
   });
 });
 

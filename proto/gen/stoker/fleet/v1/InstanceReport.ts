@@ -33,6 +33,7 @@ export interface InstanceReport {
   'formats'?: (string)[];
   'queueP95Ms'?: (number);
   'ttftP95Ms'?: (number);
+  'serverBatchSize'?: (number);
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
   '_queueP95Ms'?: "queueP95Ms";
@@ -69,6 +70,7 @@ export interface InstanceReport__Output {
   'formats': (string)[];
   'queueP95Ms'?: (number);
   'ttftP95Ms'?: (number);
+  'serverBatchSize': (number);
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
   '_queueP95Ms'?: "queueP95Ms";

@@ -34,6 +34,7 @@ export interface InstanceSpec {
   'sleepAfterSeconds'?: (number);
   'awaitedAtMs'?: (number | string | Long);
   'owner'?: (string);
+  'takesServerBatch'?: (boolean);
 }
 
 export interface InstanceSpec__Output {
@@ -64,4 +65,5 @@ export interface InstanceSpec__Output {
   'sleepAfterSeconds': (number);
   'awaitedAtMs': (string);
   'owner': (string);
+  'takesServerBatch': (boolean);
 }
