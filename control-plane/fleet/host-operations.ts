@@ -1,26 +1,26 @@
 // The operator's view of hosts, and operations to take them out of use and back.
 
 import type { FormatSkill } from "../../proto/api-formats.ts";
-import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { HostId, InstanceId } from "../../proto/ids.ts";
 import type { Act } from "../act.ts";
 import { nodeConnected, nodeDraining, nodeInUse, nodeNotFound, nothingCordoned } from "./errors.ts";
 import { hostNamed } from "./find-host.ts";
 import type { HostView } from "./host.ts";
 import { type AgedLive, requestsAt } from "./live.ts";
 import { type Proposal, proposeRebalance } from "./rebalance.ts";
-import type { FleetStore, HostOperationStore } from "./store.ts";
+import type { FleetStore, HostOperationStore, Occupant } from "./store.ts";
 
 export interface NodeView extends HostView {
   /** Last reported figures and their age; undefined before the first report. */
   readonly figures: AgedLive | undefined;
-  readonly instances: readonly {
-    readonly id: InstanceId;
-    readonly deployId: DeploymentId;
-    /** Requests of this replica on it. */
-    readonly inFlight: number;
-    /** Formats besides chat in which this replica passes requests on to it. */
-    readonly formats: readonly FormatSkill[];
-  }[];
+  readonly instances: readonly NodeInstance[];
+}
+
+export interface NodeInstance extends Occupant {
+  /** Requests of this replica on it. */
+  readonly inFlight: number;
+  /** Formats besides chat in which this replica passes requests on to it. */
+  readonly formats: readonly FormatSkill[];
 }
 
 export interface HostProgress {
@@ -70,9 +70,6 @@ export function createHostOperations(deps: {
   readonly snapshot: () => Promise<readonly HostView[]>;
   /** Figures of these hosts; default: of every host. */
   readonly live: (hosts?: readonly HostId[]) => Promise<ReadonlyMap<HostId, AgedLive>>;
-  readonly instances: () => Promise<
-    readonly { readonly id: InstanceId; readonly deployId: DeploymentId; readonly hostId: HostId }[]
-  >;
   /** Requests of this replica on an instance. */
   readonly inFlight: (instance: InstanceId) => number;
   /** Formats besides chat in which this replica passes requests on to an instance. */
@@ -85,15 +82,14 @@ export function createHostOperations(deps: {
 
   async function list(): Promise<readonly NodeView[]> {
     const figures = await deps.live();
-    const instances = Map.groupBy(await deps.instances(), (instance) => instance.hostId);
+    const instances = Map.groupBy(await store.placed(), (instance) => instance.hostId);
     return (await deps.snapshot()).map((host) => ({
       ...host,
       figures: figures.get(host.id),
-      instances: (instances.get(host.id) ?? []).map(({ id, deployId }) => ({
-        id,
-        deployId,
-        inFlight: deps.inFlight(id),
-        formats: deps.formats(id),
+      instances: (instances.get(host.id) ?? []).map((one) => ({
+        ...one,
+        inFlight: deps.inFlight(one.id),
+        formats: deps.formats(one.id),
       })),
     }));
   }

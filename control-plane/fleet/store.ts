@@ -75,6 +75,13 @@ export interface GpuUncordon {
   readonly act: Act;
 }
 
+/** An instance with its deployment and customer. */
+export interface Occupant extends PlacedOn {
+  readonly kind: "model" | "container" | "agent_instance";
+  /** Of the customer. */
+  readonly email: string;
+}
+
 export interface HostOperationStore {
   /**
    * Cordons the host, or drains it when a deadline is given; the newest operation wins, audited. `draining`: a cordon would
@@ -91,7 +98,7 @@ export interface HostOperationStore {
   /** Instances still there, and how many of them are bound to its disk. */
   left(host: HostId): Promise<{ readonly all: number; readonly fixed: number }>;
   /** All instances without a tombstone. */
-  placed(): Promise<readonly PlacedOn[]>;
+  placed(): Promise<readonly Occupant[]>;
   remove(host: HostId, act: Act): Promise<"removed" | "has_instances" | "unknown">;
   /** Orders the host to end unknown instances, audited; returns them. `only`: limits it to these instances. */
   endUnknown(host: HostId, only: readonly string[] | undefined, act: Act): Promise<readonly InstanceId[]>;

@@ -212,7 +212,6 @@ export function createFleet(parts: FleetParts) {
       store: hostOperationStore,
       snapshot: () => snapshotOf(),
       live,
-      instances: () => deploymentStore.instances(undefined),
       inFlight: routing.inFlight,
       formats: routing.formats,
       uncordonGpus: fleetStore.uncordon,

@@ -5914,9 +5914,20 @@ export interface Responses {
       cordoned_at: string | null;
       is_claimed: boolean;
       /**
-       * Deployment that uses it
+       * Deployment that uses it; the first, where instances share it
        */
       deploy_id: string | null;
+      /**
+       * Its model, or the name of its container or agent instance
+       */
+      deploy_name: string | null;
+      /**
+       * Customer that uses it; null: none, or instances of several use it in turn
+       */
+      account: {
+        uid: string;
+        email: string;
+      } | null;
       /**
        * Share of the time in which a kernel ran, 0 to 1
        */
@@ -5935,6 +5946,18 @@ export interface Responses {
     instances: {
       instance_id: string;
       deploy_id: string;
+      /**
+       * Its model, or the name of its container or agent instance
+       */
+      deploy_name: string;
+      /**
+       * model, container or agent_instance
+       */
+      kind: string;
+      account: {
+        uid: string;
+        email: string;
+      };
       /**
        * Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)
        */
@@ -6066,9 +6089,20 @@ export interface Responses {
         cordoned_at: string | null;
         is_claimed: boolean;
         /**
-         * Deployment that uses it
+         * Deployment that uses it; the first, where instances share it
          */
         deploy_id: string | null;
+        /**
+         * Its model, or the name of its container or agent instance
+         */
+        deploy_name: string | null;
+        /**
+         * Customer that uses it; null: none, or instances of several use it in turn
+         */
+        account: {
+          uid: string;
+          email: string;
+        } | null;
         /**
          * Share of the time in which a kernel ran, 0 to 1
          */
@@ -6087,6 +6121,18 @@ export interface Responses {
       instances: {
         instance_id: string;
         deploy_id: string;
+        /**
+         * Its model, or the name of its container or agent instance
+         */
+        deploy_name: string;
+        /**
+         * model, container or agent_instance
+         */
+        kind: string;
+        account: {
+          uid: string;
+          email: string;
+        };
         /**
          * Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)
          */
@@ -6194,9 +6240,20 @@ export interface Responses {
         cordoned_at: string | null;
         is_claimed: boolean;
         /**
-         * Deployment that uses it
+         * Deployment that uses it; the first, where instances share it
          */
         deploy_id: string | null;
+        /**
+         * Its model, or the name of its container or agent instance
+         */
+        deploy_name: string | null;
+        /**
+         * Customer that uses it; null: none, or instances of several use it in turn
+         */
+        account: {
+          uid: string;
+          email: string;
+        } | null;
         /**
          * Share of the time in which a kernel ran, 0 to 1
          */
@@ -6215,6 +6272,18 @@ export interface Responses {
       instances: {
         instance_id: string;
         deploy_id: string;
+        /**
+         * Its model, or the name of its container or agent instance
+         */
+        deploy_name: string;
+        /**
+         * model, container or agent_instance
+         */
+        kind: string;
+        account: {
+          uid: string;
+          email: string;
+        };
         /**
          * Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)
          */
@@ -6321,9 +6390,20 @@ export interface Responses {
       cordoned_at: string | null;
       is_claimed: boolean;
       /**
-       * Deployment that uses it
+       * Deployment that uses it; the first, where instances share it
        */
       deploy_id: string | null;
+      /**
+       * Its model, or the name of its container or agent instance
+       */
+      deploy_name: string | null;
+      /**
+       * Customer that uses it; null: none, or instances of several use it in turn
+       */
+      account: {
+        uid: string;
+        email: string;
+      } | null;
       /**
        * Share of the time in which a kernel ran, 0 to 1
        */
@@ -6342,6 +6422,18 @@ export interface Responses {
     instances: {
       instance_id: string;
       deploy_id: string;
+      /**
+       * Its model, or the name of its container or agent instance
+       */
+      deploy_name: string;
+      /**
+       * model, container or agent_instance
+       */
+      kind: string;
+      account: {
+        uid: string;
+        email: string;
+      };
       /**
        * Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)
        */

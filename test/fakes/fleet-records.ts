@@ -100,6 +100,13 @@ export const hostNode: NodeView = {
     {
       id: "instance-1" as InstanceId,
       deployId: "D000000000000001" as DeploymentId,
+      modelName: "ada/llm",
+      kind: "model",
+      account,
+      email: "ada@example.com",
+      hostId: "node-1" as HostId,
+      gpuUuids: ["GPU-0"],
+      isMovable: true,
       inFlight: 0,
       formats: ["responses"],
     },

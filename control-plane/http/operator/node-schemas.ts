@@ -9,6 +9,8 @@ const ratio = (description: string) => nullable.number({ description: `${descrip
 const orNull = <Schema extends TSchema>(schema: Schema) =>
   Type.Unsafe<Static<Schema> | null>({ ...schema, type: ["object", "null"] });
 
+export const Customer = Type.Object({ uid: Type.String(), email: Type.String() });
+
 export const Node = Type.Object({
   node_id: Type.String(),
   name: Type.String(),
@@ -64,7 +66,11 @@ export const Node = Type.Object({
         description: "Time since which it is out of use, until an operator returns it to use",
       }),
       is_claimed: Type.Boolean(),
-      deploy_id: nullable.string({ description: "Deployment that uses it" }),
+      deploy_id: nullable.string({ description: "Deployment that uses it; the first, where instances share it" }),
+      deploy_name: nullable.string({ description: "Its model, or the name of its container or agent instance" }),
+      account: Type.Union([Customer, Type.Null()], {
+        description: "Customer that uses it; null: none, or instances of several use it in turn",
+      }),
       utilization_ratio: ratio("Share of the time in which a kernel ran"),
       memory_used_bytes: nullable.integer(),
       temperature_celsius: nullable.number(),
@@ -84,6 +90,9 @@ export const Node = Type.Object({
     Type.Object({
       instance_id: Type.String(),
       deploy_id: Type.String(),
+      deploy_name: Type.String({ description: "Its model, or the name of its container or agent instance" }),
+      kind: Type.String({ description: "model, container or agent_instance" }),
+      account: Customer,
       formats: Type.Array(Type.String(), {
         description: "Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)",
       }),

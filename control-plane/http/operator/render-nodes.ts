@@ -1,5 +1,5 @@
 import { plainWarning } from "../../fleet/dial.ts";
-import type { NodeView } from "../../fleet/host-operations.ts";
+import type { NodeInstance, NodeView } from "../../fleet/host-operations.ts";
 import type { GpuLive, InstanceLive } from "../../fleet/live.ts";
 import { wireRecord } from "../core/wire-record.ts";
 import { isoTime } from "../deployments/render-deployment.ts";
@@ -11,6 +11,7 @@ export function renderNode(node: NodeView): Node {
   const claimed = new Set(node.claims.map((claim) => claim.gpuUuid));
   const byUuid = new Map(live?.gpus.map((gpu) => [gpu.uuid, gpu]));
   const known = new Map(live?.instances.map((one) => [one.instanceId, one]));
+  const users = usersOf(node.instances);
   return wireRecord(
     Node,
     { ...inventory, ...node, ...live, usageSpool: live?.spool },
@@ -31,17 +32,25 @@ export function renderNode(node: NodeView): Node {
           {
             cordoned_at: gpu.cordonedAtMs === undefined ? null : isoTime(gpu.cordonedAtMs),
             is_claimed: claimed.has(gpu.uuid),
-            deploy_id: live?.instances.find(({ gpuUuids }) => gpuUuids.includes(gpu.uuid))?.deployId ?? null,
+            deploy_id:
+              users.get(gpu.uuid)?.[0]?.deployId ??
+              live?.instances.find(({ gpuUuids }) => gpuUuids.includes(gpu.uuid))?.deployId ??
+              null,
+            deploy_name: users.get(gpu.uuid)?.[0]?.modelName ?? null,
+            account: customerOf(users.get(gpu.uuid)),
             memory_used_bytes: byUuid.get(gpu.uuid)?.memoryUsedBytes ?? null,
             processes: processesOf(byUuid.get(gpu.uuid)),
           },
         ),
       ),
-      instances: node.instances.map(({ id, deployId, inFlight, formats }) => ({
-        instance_id: id,
-        deploy_id: deployId,
-        formats: [...formats],
-        ...instanceFigures(known.get(id), inFlight),
+      instances: node.instances.map((one) => ({
+        instance_id: one.id,
+        deploy_id: one.deployId,
+        deploy_name: one.modelName,
+        kind: one.kind,
+        account: { uid: one.account, email: one.email },
+        formats: [...one.formats],
+        ...instanceFigures(known.get(one.id), one),
       })),
       created_at: isoTime(node.createdAtMs),
     },
@@ -50,6 +59,20 @@ export function renderNode(node: NodeView): Node {
 
 export function renderNodeDetail(node: NodeView): NodeDetail {
   return wireRecord(NodeDetail, node.inventory, renderNode(node));
+}
+
+/** Instances by GPU. */
+function usersOf(instances: readonly NodeInstance[]): ReadonlyMap<string, readonly NodeInstance[]> {
+  const users = new Map<string, NodeInstance[]>();
+  for (const one of instances) for (const uuid of one.gpuUuids) users.set(uuid, [...(users.get(uuid) ?? []), one]);
+  return users;
+}
+
+function customerOf(users: readonly NodeInstance[] = []) {
+  const [first] = users;
+  return first && users.every(({ account }) => account === first.account)
+    ? { uid: first.account, email: first.email }
+    : null;
 }
 
 const processesOf = (live: GpuLive | undefined) =>
@@ -61,17 +84,17 @@ const processesOf = (live: GpuLive | undefined) =>
   }));
 
 /** A host counts the requests of all replicas; before its first report only this replica's are known. */
-function instanceFigures(live: InstanceLive | undefined, ownInFlight: number) {
+function instanceFigures(live: InstanceLive | undefined, placed: NodeInstance) {
   return {
     phase: live?.phase ?? "pending",
-    in_flight: live?.inFlight ?? ownInFlight,
+    in_flight: live?.inFlight ?? placed.inFlight,
     waiting: live?.waiting ?? 0,
     tokens_per_second: live?.tokensPerSecond ?? 0,
     restarts: live?.restarts ?? 0,
     memory_bytes: live?.memoryBytes ?? 0,
     cpu_ratio: live?.cpuRatio ?? null,
     kv_cache_ratio: live?.kvCacheRatio ?? null,
-    gpu_uuids: [...(live?.gpuUuids ?? [])],
+    gpu_uuids: [...(live?.gpuUuids ?? placed.gpuUuids)],
   };
 }
 

@@ -71,7 +71,9 @@ export function createHostOperationStore(db: Db): HostOperationStore {
       db
         .selectFrom("instance as i")
         .innerJoin("deployment as d", "d.deployId", "i.deployId")
+        .innerJoin("account as a", "a.accountId", "i.accountId")
         .select(["i.instanceId as id", "i.deployId", "i.hostId", "i.gpuUuids", "i.accountId as account", "d.modelName"])
+        .select(["d.kind", "a.email"])
         .select(sql<boolean>`d.kind = 'model'`.as("isMovable"))
         .where("i.tombstonedAt", "is", null)
         .orderBy("i.instanceId")

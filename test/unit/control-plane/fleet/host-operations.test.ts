@@ -28,7 +28,6 @@ function world() {
       hostView("h3", { hostname: "other-box" }),
     ],
     live: async () => new Map(),
-    instances: async () => [],
     inFlight: () => 0,
     formats: () => [],
     uncordonGpus: async () => false,
