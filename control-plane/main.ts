@@ -474,6 +474,7 @@ async function createPublicEdge(all: Parts) {
     isSignUpOpen: config.isSignUpOpen,
     enrolment: nodes.enrolment,
     hosts: fleet.hostOperations,
+    drainPreview: fleet.drainPreview,
     oversight: createOversight({
       noteView: operator.operator.noteView,
       store: createOversightStore(db),

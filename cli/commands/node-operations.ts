@@ -11,11 +11,14 @@ const pauseMs = 2_000;
 
 type Progress = Responses["GET /v1/admin/nodes/{id}/drain"];
 
+type Preview = Responses["GET /v1/admin/nodes/{id}/drain-preview"];
+
 interface DrainFlags {
   readonly deadline: number;
   readonly force?: boolean;
   readonly note: string;
   readonly wait: boolean;
+  readonly dryRun?: boolean;
 }
 
 type Proposal = NonNullable<Responses["GET /v1/admin/nodes/rebalance"]["proposal"]>;
@@ -49,7 +52,12 @@ export function addNodeOperations(program: Command): void {
     .option("--force", "stop instances at once, without replacement, and cancel requests")
     .option("--note <text>", "reason, shown with the host", "")
     .option("--no-wait", "return immediately")
+    .option("--dry-run", "show what would move, where to, and what cannot move; change nothing")
     .run(async (terminal, id: string, flags: DrainFlags) => {
+      if (flags.dryRun) {
+        const preview = await terminal.api.call<Preview>("GET", `${of(id)}/drain-preview`);
+        return terminal.show(preview, flags.force ? forceText : previewText);
+      }
       const body = { deadline_seconds: flags.force ? 0 : flags.deadline, note: flags.note };
       const started = await terminal.api.call<Progress>("POST", `${of(id)}/drain`, body);
       const last = flags.wait ? await waitUntilEmpty(terminal, started) : started;
@@ -112,6 +120,42 @@ function progressText({ node_id: id, total, left, fixed, in_flight: requests }: 
   const busy = requests > 0 ? `; ${requests} running requests` : "";
   const after = left === 0 ? " Drained: `stoker node uncordon` puts it back into use." : "";
   return `Host ${id}: ${total - left}/${total} instances moved${busy}${rest}.${after}`;
+}
+
+const outcomeTexts: Readonly<Record<Preview["instances"][number]["outcome"], string>> = {
+  moves: "",
+  stops: "stops: its deployment needs no replacement",
+  stays: "stays until its owner stops it: its data is on this host",
+  waits: "cannot move: serves until the deadline, then stops",
+};
+
+function previewText({ name, instances }: Preview): string {
+  if (instances.length === 0) return `Host ${name} has no instances.`;
+  const count = (outcome: string) => instances.filter((one) => one.outcome === outcome).length;
+  const lines = instances.flatMap((one) => [
+    `  ${instanceText(one)}`,
+    `    ${one.to ? `-> ${one.to.name}` : outcomeTexts[one.outcome]}`,
+    ...one.reasons.map(({ host, why }) => `       ${host}: ${why}`),
+  ]);
+  return [
+    `Host ${name}: ${count("moves")} of ${instances.length} instances move, ${count("waits")} cannot move, ${count("stays")} stay, ${count("stops")} stop.`,
+    ...lines,
+  ].join("\n");
+}
+
+/** A forced drain replaces nothing before it stops. */
+function forceText({ name, instances }: Preview): string {
+  const ending = instances.filter(({ outcome }) => outcome !== "stays");
+  const requests = ending.reduce((sum, one) => sum + one.in_flight, 0);
+  return [
+    `Host ${name}: ${ending.length} of ${instances.length} instances stop at once; ${requests} running requests are cancelled.`,
+    ...ending.map((one) => `  ${instanceText(one)}, ${one.serving_elsewhere} serving elsewhere`),
+  ].join("\n");
+}
+
+function instanceText(one: Preview["instances"][number]): string {
+  const gpus = one.gpus === 1 ? "1 GPU" : `${one.gpus} GPUs`;
+  return `${one.instance_id} ${one.deploy_name} of ${one.account.email}, ${gpus}, ${one.in_flight} requests`;
 }
 
 function proposalText(proposal: Proposal | null): string {

@@ -53,7 +53,13 @@ export interface HostChooser {
 /** Maximum time of choices before other work of the process runs. */
 const maxBusyMs = 10;
 
-export function createHostChooser(deps: FleetSource & { readonly reserves: ReserveStore }): HostChooser {
+interface ChooserDeps extends FleetSource {
+  readonly reserves: ReserveStore;
+  /** Reasons are for operators: they advise no customer about their other deployments. */
+  readonly isForOperators?: boolean;
+}
+
+export function createHostChooser(deps: ChooserDeps): HostChooser {
   const fleet = new FleetView(deps);
   /** A refusal by the same fleet is explained only once. */
   const explained = new Map<
@@ -69,7 +75,8 @@ export function createHostChooser(deps: FleetSource & { readonly reserves: Reser
     const all = [...fleet.index.hosts()];
     // When only one host qualifies, the others' reasons are irrelevant.
     const named = all.filter((host) => mayUseHost(want, host));
-    const reasons = summarize(rejections(want, named.length > 0 ? named : all));
+    const asked = deps.isForOperators ? { ...want, account: undefined } : want;
+    const reasons = summarize(rejections(asked, named.length > 0 ? named : all));
     if (explained.size > 10_000) explained.clear();
     explained.set(deployment.id, { version: fleet.version, request, reasons });
     return reasons;

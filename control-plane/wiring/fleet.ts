@@ -12,6 +12,7 @@ import { createController } from "../deployments/controller.ts";
 import { createHoldKeeper, type TimeHolds } from "../deployments/dedicated-money.ts";
 import type { Transition } from "../deployments/deployment-steps.ts";
 import { desiredSet } from "../deployments/desired.ts";
+import { createDrainPreview } from "../deployments/drain-preview.ts";
 import { createObserver } from "../deployments/observe.ts";
 import type { OwnCertificate } from "../fleet/authority.ts";
 import { createDial } from "../fleet/dial.ts";
@@ -112,10 +113,11 @@ export function createFleet(parts: FleetParts) {
       }),
     );
   };
+  const reserves = createReserveStore(db);
   const hosts = createHostChooser({
     snapshot: snapshotOf,
     hostState,
-    reserves: createReserveStore(db),
+    reserves,
     monotonicMs,
     resyncMs: parts.resyncMs ?? 5_000,
   });
@@ -215,6 +217,13 @@ export function createFleet(parts: FleetParts) {
       inFlight: routing.inFlight,
       formats: routing.formats,
       uncordonGpus: fleetStore.uncordon,
+    }),
+    drainPreview: createDrainPreview({
+      placed: hostOperationStore.placed,
+      active: deploymentStore.active,
+      snapshot: () => snapshotOf(),
+      reserves,
+      nowMs: steadyTime.nowMs,
     }),
     /** Live figures of every host. */
     live: () => live(),

@@ -5824,6 +5824,54 @@ export interface Responses {
      */
     in_flight: number;
   };
+  "GET /v1/admin/nodes/{id}/drain-preview": {
+    node_id: string;
+    name: string;
+    instances: {
+      instance_id: string;
+      deploy_id: string;
+      deploy_name: string;
+      /**
+       * model, container or agent_instance
+       */
+      kind: string;
+      account: {
+        uid: string;
+        email: string;
+      };
+      phase: string;
+      /**
+       * Running and waiting requests
+       */
+      in_flight: number;
+      /**
+       * GPUs that it uses here
+       */
+      gpus: number;
+      /**
+       * moves: a replacement starts on `to` before it stops. stops: its deployment needs no replacement. stays: a container or agent instance, whose data is on this host's disk; it stays until its owner stops it. waits: no other host can take it now (`reasons`); it serves until the deadline and stops then
+       */
+      outcome: "moves" | "stops" | "stays" | "waits";
+      /**
+       * Host with capacity for its replacement, if the fleet stays as it is
+       */
+      to: {
+        node_id: string;
+        name: string;
+      } | null;
+      /**
+       * Why no other host can take it: by host, or the number of hosts with one reason
+       */
+      reasons: {
+        host: string;
+        why: string;
+      }[];
+      /**
+       * Serving instances of its deployment on other hosts
+       */
+      serving_elsewhere: number;
+    }[];
+  };
   "POST /v1/admin/nodes/{id}/end-unknown": {
     node_id: string;
     /**

@@ -104,3 +104,27 @@ it("prints the fleet once without a terminal, by host or by deployment", async (
   expect((await stoker(adminKey, "top", "--deployments")).out).toMatch(/D000000000000001 +1\/1 ready +3 requests/);
   expect(await stoker(apiKey, "top")).toMatchObject({ code: 3 });
 });
+
+it("shows what a drain would move without draining", async () => {
+  const drains: unknown[] = [];
+  const { drain } = edge.deps.hosts;
+  edge.deps.hosts.drain = (...drained) => {
+    drains.push(drained);
+    return drain(...drained);
+  };
+  const dryRun = (...more: string[]) => stoker(adminKey, "node", "drain", "node-1", "--dry-run", ...more);
+  const instance = "  instance-1 ada/llm of ada@example.com, 1 GPU, 4 requests";
+  expect((await dryRun()).out).toBe(
+    [
+      "Host node-1: 0 of 1 instances move, 1 cannot move, 0 stay, 0 stop.",
+      instance,
+      "    cannot move: serves until the deadline, then stops",
+      "       node-2: 0 of 1 other GPUs are free; 1 needed\n",
+    ].join("\n"),
+  );
+  expect((await dryRun("--force")).out).toBe(
+    `Host node-1: 1 of 1 instances stop at once; 4 running requests are cancelled.\n${instance}, 0 serving elsewhere\n`,
+  );
+  edge.deps.hosts.drain = drain;
+  expect(drains).toEqual([]);
+}, 60_000);

@@ -9,6 +9,18 @@ const operations = [
   { call: "POST /v1/admin/nodes/node-1/cordon", body: { note: "fans" }, holds: { node_id: "node-1" } },
   { call: "POST /v1/admin/nodes/node-1/drain", body: { deadline_seconds: 60 }, holds: progress },
   { call: "GET /v1/admin/nodes/node-1/drain", holds: progress },
+  {
+    call: "GET /v1/admin/nodes/node-1/drain-preview",
+    holds: {
+      node_id: "node-1",
+      instances: [
+        {
+          ...{ instance_id: "instance-1", deploy_name: "ada/llm", account: { email: "ada@example.com" } },
+          ...{ in_flight: 4, outcome: "waits", to: null, reasons: [{ host: "node-2" }] },
+        },
+      ],
+    },
+  },
   { call: "DELETE /v1/admin/nodes/node-1", holds: { node_id: "node-1" } },
   {
     call: "POST /v1/admin/nodes/node-1/end-unknown",

@@ -1,5 +1,6 @@
 // Records of the fleet with everything filled in, for tests that speak of a few fields only.
 import type { PlacedInstance } from "../../control-plane/deployments/deployment.ts";
+import type { PreviewDrain } from "../../control-plane/deployments/drain-preview.ts";
 import { nodeNotFound } from "../../control-plane/fleet/errors.ts";
 import type { Gpu, HostView, Inventory } from "../../control-plane/fleet/host.ts";
 import type { HostOperations, NodeView } from "../../control-plane/fleet/host-operations.ts";
@@ -135,6 +136,17 @@ export const hostNode: NodeView = {
     },
   },
 };
+
+/** Its one instance finds no other host. */
+export const fakeDrainPreview: PreviewDrain = async () =>
+  hostNode.instances.map((one) => ({
+    ...one,
+    phase: "ready",
+    outcome: "waits",
+    to: undefined,
+    reasons: [{ host: "node-2", why: "0 of 1 other GPUs are free; 1 needed" }],
+    servingElsewhere: 0,
+  }));
 
 /** Verbs over that one host. */
 export function fakeHosts(): HostOperations {

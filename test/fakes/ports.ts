@@ -44,7 +44,7 @@ import { fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments, fakeOversight } from "./deployment-ports.ts";
 import { fakeFactors, ticket } from "./factor-ports.ts";
 import { fakeFiles, fileId } from "./file-ports.ts";
-import { fakeHosts } from "./fleet-records.ts";
+import { fakeDrainPreview, fakeHosts } from "./fleet-records.ts";
 import { fakeIncidents } from "./incidents.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeModelRecords } from "./model-records.ts";
@@ -390,6 +390,7 @@ export function fakePorts() {
     webhooks: fakeWebhooks(ada),
     responses: fakeResponses(),
     hosts: fakeHosts(),
+    drainPreview: fakeDrainPreview,
     files: fakeFiles(ada.account),
     batches: fakeBatches(ada.account, [fileId]),
     nodeWeights: fakeNodeWeights(),

@@ -1,4 +1,5 @@
 import type { AuditLog } from "../../accounts/audit.ts";
+import type { PreviewDrain } from "../../deployments/drain-preview.ts";
 import type { Enrolment } from "../../fleet/enrolment.ts";
 import type { HostOperations } from "../../fleet/host-operations.ts";
 import type { NodeWeightsOrders } from "../../fleet/node-weights.ts";
@@ -13,6 +14,7 @@ export interface OperatorFeatures {
   readonly audit: AuditLog;
   readonly enrolment: Pick<Enrolment, "createToken" | "revoke" | "adopt">;
   readonly hosts: HostOperations;
+  readonly drainPreview: PreviewDrain;
   readonly nodeWeights: NodeWeightsOrders;
   readonly restores: Pick<ReconcileStore, "list">;
   readonly oversight: Oversight;

@@ -1,12 +1,14 @@
 import { Type } from "typebox";
-import type { HostProgress } from "../../fleet/host-operations.ts";
+import { type DrainedInstance, type DrainOutcome, drainOutcomes } from "../../deployments/drain-preview.ts";
+import type { HostProgress, NodeView } from "../../fleet/host-operations.ts";
+import type { InstanceLive } from "../../fleet/live.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { OperatorFeatures } from "./features.ts";
 import { NodeActed, NodeId } from "./node-enrolment-routes.ts";
-import { closed, NodeDetail, Nodes, Uncordon } from "./node-schemas.ts";
+import { Customer, closed, NodeDetail, Nodes, Uncordon } from "./node-schemas.ts";
 import { renderNode, renderNodeDetail } from "./render-nodes.ts";
 
 export function addAdminNodeRoutes(endpoints: Endpoints, { hosts }: OperatorFeatures): void {
@@ -78,6 +80,42 @@ const DrainProgress = Type.Object({
   in_flight: Type.Integer({ description: "Running and waiting requests" }),
 });
 
+const outcomes = {
+  moves: "a replacement starts on `to` before it stops",
+  stops: "its deployment needs no replacement",
+  stays: "a container or agent instance, whose data is on this host's disk; it stays until its owner stops it",
+  waits: "no other host can take it now (`reasons`); it serves until the deadline and stops then",
+};
+
+const DrainPreview = Type.Object({
+  node_id: Type.String(),
+  name: Type.String(),
+  instances: Type.Array(
+    Type.Object({
+      instance_id: Type.String(),
+      deploy_id: Type.String(),
+      deploy_name: Type.String(),
+      kind: Type.String({ description: "model, container or agent_instance" }),
+      account: Customer,
+      phase: Type.String(),
+      in_flight: Type.Integer({ description: "Running and waiting requests" }),
+      gpus: Type.Integer({ description: "GPUs that it uses here" }),
+      outcome: Type.Unsafe<DrainOutcome>({
+        type: "string",
+        enum: [...drainOutcomes],
+        description: drainOutcomes.map((outcome) => `${outcome}: ${outcomes[outcome]}`).join(". "),
+      }),
+      to: Type.Union([Type.Object({ node_id: Type.String(), name: Type.String() }), Type.Null()], {
+        description: "Host with capacity for its replacement, if the fleet stays as it is",
+      }),
+      reasons: Type.Array(Type.Object({ host: Type.String(), why: Type.String() }), {
+        description: "Why no other host can take it: by host, or the number of hosts with one reason",
+      }),
+      serving_elsewhere: Type.Integer({ description: "Serving instances of its deployment on other hosts" }),
+    }),
+  ),
+});
+
 const EndUnknown = Type.Object(
   {
     instance_ids: Type.Optional(
@@ -129,7 +167,7 @@ const Rebalance = Type.Object({
 
 const defaultDeadlineSeconds = 600;
 
-export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: OperatorFeatures): void {
+export function addNodeOperationRoutes(endpoints: Endpoints, { hosts, drainPreview }: OperatorFeatures): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   admin.get("/v1/admin/nodes/rebalance", {
@@ -191,6 +229,17 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     handler: async ({ params }) => progressOf(await hosts.progress(params.id)),
   });
 
+  admin.get("/v1/admin/nodes/:id/drain-preview", {
+    summary: "List what a drain would move, and where to, and what it cannot move; nothing is changed",
+    params: NodeId,
+    answer: DrainPreview,
+    refusals: [404],
+    async handler({ params }) {
+      const node = await hosts.get(params.id);
+      return previewOf(node, await drainPreview(node.id));
+    },
+  });
+
   admin.post("/v1/admin/nodes/:id/end-unknown", {
     summary: "Stop instances on a host that belong to no deployment",
     params: NodeId,
@@ -215,6 +264,29 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
       node_id: await hosts.remove(params.id, actOf(caller, reply, query.note ?? "")),
     }),
   });
+}
+
+function previewOf({ id, hostname, figures }: NodeView, instances: readonly DrainedInstance[]) {
+  const live = new Map(figures?.live.instances.map((one) => [one.instanceId, one]));
+  const busy = (one: InstanceLive | undefined) => (one ? one.inFlight + one.waiting : 0);
+  return {
+    node_id: id,
+    name: hostname,
+    instances: instances.map((one) => ({
+      instance_id: one.id,
+      deploy_id: one.deployId,
+      deploy_name: one.modelName,
+      kind: one.kind,
+      account: { uid: one.account, email: one.email },
+      phase: one.phase,
+      in_flight: busy(live.get(one.id)),
+      gpus: one.gpuUuids.length,
+      outcome: one.outcome,
+      to: one.to ? { node_id: one.to.id, name: one.to.hostname } : null,
+      reasons: one.reasons.map(({ host, why }) => ({ host, why })),
+      serving_elsewhere: one.servingElsewhere,
+    })),
+  };
 }
 
 const progressOf = ({ host, total, left, fixed, inFlight }: HostProgress) => ({

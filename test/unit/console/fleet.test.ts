@@ -16,6 +16,8 @@ const gpu: Gpu = {
   cordoned_at: null,
   is_claimed: false,
   deploy_id: null,
+  deploy_name: null,
+  account: null,
   utilization_ratio: null,
   memory_used_bytes: null,
   temperature_celsius: null,
