@@ -41,9 +41,11 @@ interface Call {
   early: string;
 }
 
-/** JSON around the text of an event that contains nothing but text. Engines repeat it in every event of a response. */
+/** What stands around the text of an event that contains nothing but text. Engines repeat it in every event of a response. */
 interface TextFrame {
-  readonly before: string;
+  /** Up to the first character of the text; with and without a space after `data:`. */
+  readonly before: { readonly spaced: string; readonly tight: string };
+  /** From the text's closing quote to the empty line. */
   readonly after: string;
 }
 
@@ -69,10 +71,32 @@ export class ChatDeltas {
     this.#on = on;
   }
 
+  /**
+   * Reads frames from `from` on that differ from an earlier event only in their text, without parsing them. Returns the index after the
+   * last one. `frames`: whole ones, with their empty lines.
+   */
+  readTexts(frames: string, from: number): number {
+    const frame = this.#textFrame;
+    if (!frame || this.#hasEnded) return from;
+    const { after } = frame;
+    const before = frames[from + "data:".length] === " " ? frame.before.spaced : frame.before.tight;
+    for (let at = from; ; ) {
+      const start = at + before.length;
+      // Not startsWith, which takes longer than the parsing.
+      if (frames.slice(at, start) !== before) return at;
+      const end = endOfText(frames, start);
+      const next = end + after.length;
+      if (end < 0 || frames.slice(end, next) !== after) return at;
+      const text = textIn(frames, start, end);
+      if (text === undefined) return at;
+      this.#text += text;
+      at = next;
+    }
+  }
+
   /** Text of one event, or of a whole `chat.completion`. */
   read(data: string): void {
     if (this.#hasEnded) return;
-    if (this.#readText(data)) return;
     if (data === "[DONE]") {
       this.end();
       return;
@@ -114,19 +138,6 @@ export class ChatDeltas {
     this.flush();
     this.#hasEnded = true;
     this.#on({ kind: "end" });
-  }
-
-  /** Reads an event that differs from an earlier one only in its text, without parsing it, which saves 0.9 us. False: to be parsed. */
-  #readText(data: string): boolean {
-    const frame = this.#textFrame;
-    if (!frame) return false;
-    const [from, to] = [frame.before.length, data.length - frame.after.length];
-    // Not startsWith and endsWith, which take longer than the parsing.
-    if (from >= to || data.slice(0, from) !== frame.before || data.slice(to) !== frame.after) return false;
-    const text = data.slice(from, to);
-    if (needsParsing.test(text)) return false;
-    this.#text += text;
-    return true;
   }
 
   #emit(delta: ChatDelta): void {
@@ -191,16 +202,46 @@ export function deltasOf(body: string): readonly ChatDelta[] {
   return deltas;
 }
 
-/** Characters that a JSON string cannot contain as they are, and escapes. */
-const needsParsing = /["\\\p{Cc}]/u;
+const quote = 34;
+const backslash = 92;
+const space = 32;
+
+/** Index of the quote that ends the JSON string whose characters begin at `from`; -1: it does not end, or is none. */
+function endOfText(json: string, from: number): number {
+  for (let i = from; i < json.length; i++) {
+    const code = json.charCodeAt(i);
+    if (code === quote) return i;
+    if (code < space) return -1;
+    if (code === backslash) i += 1;
+  }
+  return -1;
+}
+
+/** Undefined for characters that are no JSON string. */
+function textIn(json: string, start: number, end: number): string | undefined {
+  const text = json.slice(start, end);
+  if (!text.includes("\\")) return text;
+  try {
+    return JSON.parse(json.slice(start - 1, end + 1)) as string;
+  } catch {
+    return undefined;
+  }
+}
 
 /** Undefined if `data` has another member of that name: within a string, its quotes would be escaped. */
 function textFrameOf(data: string): TextFrame | undefined {
-  const found = /"content": ?"((?:[^"\\]|\\.)*)"/d.exec(data);
-  const text = found?.indices?.[1];
-  if (!text || data.indexOf('"content"') !== data.lastIndexOf('"content"')) return undefined;
-  return { before: data.slice(0, text[0]), after: data.slice(text[1]) };
+  const name = data.indexOf(contentName);
+  if (name !== data.lastIndexOf(contentName)) return undefined;
+  const start = name + contentName.length;
+  const from = data.startsWith(': "', start) ? start + 3 : data.startsWith(':"', start) ? start + 2 : undefined;
+  if (name < 0 || from === undefined) return undefined;
+  const to = endOfText(data, from);
+  if (to < 0) return undefined;
+  const before = data.slice(0, from);
+  return { before: { spaced: `data: ${before}`, tight: `data:${before}` }, after: `${data.slice(to)}\n\n` };
 }
+
+const contentName = '"content"';
 
 const isFirst = (choice: unknown): boolean => isJsonObject(choice) && (choice["index"] ?? 0) === 0;
 

@@ -16,7 +16,12 @@ import { ForwardingSink } from "./forwarding-sink.ts";
 export interface StreamTranslation {
   /** `data`: the text after `data:` of one event, `[DONE]` included. */
   event(data: string): string;
-  /** Frames of events that it has combined; called when no other event is at hand. Undefined: it combines none. */
+  /**
+   * Reads the events from index `from` on that it combines, up to the first other one. Returns the index after the last of them.
+   * `frames`: whole ones. Undefined: it combines none.
+   */
+  texts?(frames: string, from: number): number;
+  /** Frames of events that it has combined; called when no other event is at hand. */
   flush?(): string;
   /** Bytes that it keeps of the response for later events; undefined: none. */
   keptBytes?(): number;
@@ -97,9 +102,17 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   #translate(bytes: Buffer): void {
     const end = endOfFrames(bytes);
     this.#rest.keep(bytes.subarray(end));
+    const translation = this.#translation;
+    const given = withLf(bytes.toString("utf8", 0, end));
     let frames = "";
-    for (const frame of framesOf(bytes.toString("utf8", 0, end))) if (frame !== "") frames += this.#translated(frame);
-    if (this.#translation.flush && !this.#isOver) frames += this.#translation.flush();
+    for (let at = 0; !this.#isOver; ) {
+      if (translation.texts) at = translation.texts(given, at);
+      const next = given.indexOf("\n\n", at);
+      if (next < 0) break;
+      if (next > at) frames += this.#translated(given.slice(at, next));
+      at = next + 2;
+    }
+    if (translation.flush && !this.#isOver) frames += translation.flush();
     this.#send(frames);
     this.#count();
   }
@@ -171,7 +184,7 @@ function flush(stream: TranslatedStream): void {
 
 /** Index after the last frame that has ended: at an empty line. Some engines use CRLF. */
 function endOfFrames(bytes: Buffer): number {
-  // Chunks mostly end with a frame. Splitting one text takes 0.9 us per frame in bursts, and FramePieces.split 1.3 us.
+  // Chunks mostly end with a frame. Splitting one text takes less time than FramePieces.split.
   if (bytes.at(-1) === newline && bytes.at(-2) === newline) return bytes.length;
   const lf = bytes.lastIndexOf("\n\n");
   const crlf = bytes.lastIndexOf("\n\r\n");
@@ -182,7 +195,7 @@ const newline = 10;
 /** Data of a frame that begins with another field. */
 const dataLine = /^data: ?(.*)$/m;
 
-const framesOf = (text: string): readonly string[] => text.split(text.includes("\r") ? /\r?\n\r?\n/ : "\n\n");
+const withLf = (text: string): string => (text.includes("\r") ? text.replaceAll("\r\n", "\n") : text);
 
 /** Rewrites the text after `data:`; undefined drops the event. Must not throw. */
 export type RewriteEvent = (data: string) => string | undefined;

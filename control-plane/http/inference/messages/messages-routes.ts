@@ -193,6 +193,9 @@ function messageStream(facts: MessageFacts): StreamTranslation {
       deltas.read(data);
       return take();
     },
+    texts(frames, from) {
+      return deltas.readTexts(frames, from);
+    },
     flush() {
       deltas.flush();
       return take();

@@ -54,6 +54,9 @@ export function responseStream(options: OutputOptions, save?: SaveResponse): Res
       deltas.read(data);
       return drain();
     },
+    texts(frames, from) {
+      return deltas.readTexts(frames, from);
+    },
     flush() {
       deltas.flush();
       return drain();

@@ -6,9 +6,19 @@ import { chatReply, chunksOf, cutBy, wholeReply } from "../../../../fakes/chat-r
 function read(...events: readonly string[]): ChatDelta[] {
   const deltas: ChatDelta[] = [];
   const reader = new ChatDeltas((delta) => deltas.push(delta));
-  for (const event of events) reader.read(event);
+  readFrames(reader, events);
   reader.end();
   return deltas;
+}
+
+/** Reads events that arrive together. */
+function readFrames(reader: ChatDeltas, events: readonly string[], name = "data: "): void {
+  const frames = events.map((event) => `${name}${event}\n\n`).join("");
+  for (let at = reader.readTexts(frames, 0); at < frames.length; at = reader.readTexts(frames, at)) {
+    const end = frames.indexOf("\n\n", at);
+    reader.read(frames.slice(at + name.length, end));
+    at = end + 2;
+  }
 }
 
 /** The deltas with the parts of one text joined. */
@@ -48,16 +58,38 @@ describe("deltas of a chat", () => {
     const reader = new ChatDeltas((one) => deltas.push(one));
     const texts = () => deltas.flatMap((one) => (one.kind === "text" ? [one.text] : []));
     // The first two events are parsed; those that repeat the second are joined.
-    for (const text of ["a", "b", "c", "d"]) reader.read(delta({ content: text }));
+    const say = (...said: readonly string[]) =>
+      readFrames(
+        reader,
+        said.map((content) => delta({ content })),
+      );
+    say("a", "b", "c", "d");
     expect(texts()).toEqual(["a", "b"]);
     reader.flush();
     expect(texts()).toEqual(["a", "b", "cd"]);
-    reader.read(delta({ content: "e" }));
-    reader.read(delta({}, "stop"));
+    say("e");
+    readFrames(reader, [delta({}, "stop")]);
     expect(deltas.slice(-2)).toMatchObject([{ kind: "text", text: "e" }, { kind: "finish" }]);
-    reader.read(delta({ content: "f" }));
+    say("f");
     reader.end();
     expect(texts()).toEqual(["a", "b", "cd", "e", "f"]);
+  });
+
+  it.each(["data: ", "data:"])("join texts with escapes after `%s`", (name) => {
+    const deltas: ChatDelta[] = [];
+    const reader = new ChatDeltas((one) => deltas.push(one));
+    const texts = ["a", "b", '"', "\\", "\n", "\u0001", "é", "\ud83d", "\ude00", '","content":"'];
+    readFrames(
+      reader,
+      texts.map((content) => delta({ content })),
+      name,
+    );
+    reader.end();
+    expect(deltas.flatMap((one) => (one.kind === "text" ? [one.text] : []))).toEqual([
+      "a",
+      "b",
+      texts.slice(2).join(""),
+    ]);
   });
 
   it("of events that repeat all but their text are those of each event alone", () => {
