@@ -45,11 +45,13 @@ function durationText(seconds: number): string {
   return seconds < 60 ? `${seconds}s` : "1m0s";
 }
 
-const minute = { at: Number.NaN, text: "" };
+/** The text of this minute and of the next, in which the two limits may reset. By the parity of the minute. */
+const minutes = [0, 1].map(() => ({ at: Number.NaN, text: "" }));
 
-/** Formats Unix seconds by RFC 3339. Keeps the text of a minute: formatting all of it takes as long as the other headers together. */
+/** Formats Unix seconds by RFC 3339. Keeps the texts of minutes: formatting all of it takes as long as the other headers together. */
 function timeText(seconds: number): string {
   const at = Math.floor(seconds / 60);
+  const minute = minutes[at % 2] as (typeof minutes)[number];
   if (at !== minute.at) {
     minute.at = at;
     minute.text = new Date(at * 60_000).toISOString().slice(0, 17);
