@@ -15,17 +15,24 @@ export interface WholeAnswer {
   readonly body: Buffer;
 }
 
-type Render = (answer: WholeAnswer) => WholeAnswer | Promise<WholeAnswer>;
+export interface SentAnswer {
+  readonly contentType: string;
+  readonly body: Buffer | string;
+}
+
+type Render = (answer: WholeAnswer) => SentAnswer | Promise<SentAnswer>;
 
 export class BufferedSink extends ForwardingSink implements AnswerSink, AnswerFlow {
   readonly #render: Render;
   readonly #broken: ((error: unknown) => RenderedError) | undefined;
+  readonly #buffer: ResponseBuffer;
   #contentType = "application/json";
   #status = 200;
   readonly #parts = new BytePieces();
   #bytes = 0;
   #isOver = false;
-  readonly #share: AnswerShare;
+  /** Undefined until something is kept: most responses arrive in one piece, and are rendered at once. */
+  #share: AnswerShare | undefined;
 
   /** `broken`: renders the error if `render` throws because the engine sent something else. A promise of it must not reject. */
   constructor(
@@ -35,8 +42,7 @@ export class BufferedSink extends ForwardingSink implements AnswerSink, AnswerFl
     broken?: (error: unknown) => RenderedError,
   ) {
     super(client);
-    this.#share = new AnswerShare(buffer, client.account, this);
-    client.holds(this.#share);
+    this.#buffer = buffer;
     this.#render = render;
     this.#broken = broken;
   }
@@ -57,25 +63,26 @@ export class BufferedSink extends ForwardingSink implements AnswerSink, AnswerFl
 
   whole(status: number, contentType: string, body: Buffer): void {
     if (this.isGone || this.#isOver) return;
-    if (this.#bytes > 0) this.#share.whole();
-    let answer: WholeAnswer | Promise<WholeAnswer>;
+    this.#share?.whole();
+    let answer: SentAnswer | Promise<SentAnswer>;
     try {
       answer = this.#render({ contentType, body });
     } catch (error) {
       const refusal = this.#broken?.(error);
       if (!refusal) throw error;
-      this.client.whole(refusal.status, "application/json; charset=utf-8", Buffer.from(refusal.body));
+      this.client.whole(refusal.status, "application/json; charset=utf-8", refusal.body);
       return;
     }
-    const send = ({ contentType: type, body: rendered }: WholeAnswer) => {
+    const send = ({ contentType: type, body: rendered }: SentAnswer) => {
       if (!this.isGone) this.client.whole(status, type, rendered);
     };
     if (!(answer instanceof Promise)) {
       send(answer);
       return;
     }
-    this.#share.whole();
-    if (this.#bytes === 0) this.#share.add(body.length);
+    const share = this.#ownShare();
+    share.whole();
+    if (this.#bytes === 0) share.add(body.length);
     this.sent = answer.then(send);
   }
 
@@ -89,7 +96,7 @@ export class BufferedSink extends ForwardingSink implements AnswerSink, AnswerFl
     this.#bytes += chunk.length;
     if (this.#bytes <= maxBytes) {
       this.#parts.add(chunk);
-      this.#share.add(chunk.length);
+      this.#ownShare().add(chunk.length);
       return;
     }
     // A part of it must not be sent.
@@ -99,5 +106,13 @@ export class BufferedSink extends ForwardingSink implements AnswerSink, AnswerFl
 
   end(): void {
     this.whole(this.#status, this.#contentType, this.#parts.take());
+  }
+
+  #ownShare(): AnswerShare {
+    if (!this.#share) {
+      this.#share = new AnswerShare(this.#buffer, this.client.account, this);
+      this.client.holds(this.#share);
+    }
+    return this.#share;
   }
 }

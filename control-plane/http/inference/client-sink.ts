@@ -49,10 +49,12 @@ export class ClientSink implements AnswerSink {
     return this.#state.isClosed;
   }
 
-  whole(status: number, contentType: string, body: Buffer): void {
-    this.#start(status, ["content-type", contentType, "content-length", String(body.length)]);
+  whole(status: number, contentType: string, body: Buffer | string): void {
+    const length = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+    this.#start(status, ["content-type", contentType, "content-length", String(length)]);
     // A string is sent in one write with the headers; Latin-1 keeps every byte.
-    if (body.length < 65_536) this.#res.end(body.toString("latin1"), "latin1");
+    if (typeof body === "string") this.#res.end(body, length === body.length ? "latin1" : "utf8");
+    else if (length < 65_536) this.#res.end(body.toString("latin1"), "latin1");
     else this.#res.end(body);
     this.#cutUnread();
   }

@@ -27,7 +27,8 @@ export class KeepingSink extends ClientSink {
     this.#share = new AnswerShare(buffer, this.account, { pause: drop, resume: () => {}, giveUp: drop });
   }
 
-  override whole(status: number, contentType: string, body: Buffer): void {
+  override whole(status: number, contentType: string, rendered: Buffer | string): void {
+    const body = typeof rendered === "string" ? Buffer.from(rendered) : rendered;
     const write = (claim: Claim) =>
       body.length > maxKeptBytes ? claim.spend() : claim.finish({ status, headers: this.#headers(contentType), body });
     this.#leave(write, () => super.whole(status, contentType, body));

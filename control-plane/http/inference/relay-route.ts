@@ -16,7 +16,7 @@ import { compatError } from "../errors/error-body.ts";
 import { inferenceRefusals } from "../errors/error-responses.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
 import { writeRefusal } from "../errors/write-refusal.ts";
-import { BufferedSink, type WholeAnswer } from "./buffered-sink.ts";
+import { BufferedSink, type SentAnswer, type WholeAnswer } from "./buffered-sink.ts";
 import { ClientSink } from "./client-sink.ts";
 import { beginKeyed, endRefused, isKeyed, type KeyedInput, type OnceDeps } from "./idempotency.ts";
 import type { InferenceHandler, InferenceRequest } from "./inference-entry.ts";
@@ -117,10 +117,7 @@ export const renderedWhole =
       },
     );
 
-const inJson = (answer: object): WholeAnswer => ({
-  contentType: "application/json",
-  body: Buffer.from(JSON.stringify(answer)),
-});
+const inJson = (answer: object): SentAnswer => ({ contentType: "application/json", body: JSON.stringify(answer) });
 
 function relay(spine: Spine, relayed: ReturnType<Read>, state: RequestState, res: ServerResponse): void {
   const start = (known: Relayed | Reply): void => {
@@ -272,7 +269,7 @@ function tierOf(
   return (client) =>
     new BufferedSink(client, answers, ({ contentType, body }) => ({
       contentType,
-      body: Buffer.from(withTier(body.toString())),
+      body: withTier(body.toString()),
     }));
 }
 
