@@ -61,8 +61,8 @@ export class ChatDeltas {
   #hasOnlyText = false;
   /** Text that was read but not emitted. */
   #text = "";
-  /** By the engine's index. */
-  readonly #calls = new Map<number, Call>();
+  /** By the engine's index; undefined while there is none. */
+  #calls: Map<number, Call> | undefined;
   #startedCount = 0;
   #hasStarted = false;
   #hasEnded = false;
@@ -169,6 +169,7 @@ export class ChatDeltas {
     if (!isJsonObject(part)) return;
     const key = countOf(part["index"]) ?? position;
     const given = isJsonObject(part["function"]) ? part["function"] : {};
+    this.#calls ??= new Map();
     let call = this.#calls.get(key);
     if (!call) {
       call = { index: this.#startedCount, hasStarted: false, id: undefined, early: "" };

@@ -62,10 +62,17 @@ export function frameOf(
   };
 }
 
-export function responseObject(frame: ResponseFrame, state: ResponseState): ResponseFrame {
-  const { status, output, usage, completedAt, error, incompleteReason } = state;
+export const responseObject = (frame: ResponseFrame, state: ResponseState): ResponseFrame => ({
+  ...frame,
+  ...changingFields(state),
+});
+
+/** JSON text of `responseObject`; `frameJson`: that of its frame, which a stream writes once for all of its events. */
+export const responseJson = (frameJson: string, state: ResponseState): string =>
+  `${frameJson.slice(0, -1)},${JSON.stringify(changingFields(state)).slice(1)}`;
+
+function changingFields({ status, output, usage, completedAt, error, incompleteReason }: ResponseState) {
   return {
-    ...frame,
     status,
     completed_at: completedAt ?? null,
     error: error ?? null,

@@ -3,7 +3,7 @@
 // the arguments of several calls; reasoning and messages end when something else begins.
 import { unreachable } from "../../../../proto/unreachable.ts";
 import { type ChatDelta, type ChatUsage, deltasOf } from "../chat-deltas.ts";
-import { type ResponseFrame, type ResponseState, responseObject } from "./response-object.ts";
+import type { ResponseFrame, ResponseState } from "./response-object.ts";
 import type { CalledTool } from "./tools.ts";
 
 export interface OutputOptions {
@@ -22,8 +22,15 @@ export interface OutputOptions {
 
 export type ResponseEvent = Readonly<Record<string, unknown>> & { readonly type: string };
 
+/** An event with the whole response, as its state: see `responseJson`. */
+export interface StateEvent {
+  readonly type: `response.${"created" | ResponseState["status"]}`;
+  readonly sequence_number: number;
+  readonly state: ResponseState;
+}
+
 /** The most frequent event of a stream. */
-export interface TextDelta extends ResponseEvent {
+export interface TextDelta {
   readonly type: typeof textDelta;
   readonly sequence_number: number;
   readonly item_id: string;
@@ -34,6 +41,8 @@ export interface TextDelta extends ResponseEvent {
 }
 
 export const textDelta = "response.output_text.delta";
+
+type OnEvent = (event: ResponseEvent | StateEvent | TextDelta) => void;
 
 type ItemStatus = "in_progress" | "completed" | "incomplete";
 
@@ -68,12 +77,12 @@ interface Call {
 
 export class ResponseOutput {
   readonly #options: OutputOptions;
-  readonly #on: ((event: ResponseEvent | TextDelta) => void) | undefined;
+  readonly #on: OnEvent | undefined;
   /** Ended items, and undefined for those that are open. */
   readonly #items: (object | undefined)[] = [];
   #open: Reasoning | Message | undefined;
-  /** Open calls, by their index in the chat. */
-  readonly #calls = new Map<number, Call>();
+  /** Open calls, by their index in the chat; undefined while there is none. */
+  #calls: Map<number, Call> | undefined;
   #sequence = 0;
   #hasBegun = false;
   #final: ResponseState | undefined;
@@ -82,7 +91,7 @@ export class ResponseOutput {
   #keptBytes = 0;
 
   /** `on` receives the events in order. */
-  constructor(options: OutputOptions, on?: (event: ResponseEvent | TextDelta) => void) {
+  constructor(options: OutputOptions, on?: OnEvent) {
     this.#options = options;
     this.#on = on;
   }
@@ -166,16 +175,15 @@ export class ResponseOutput {
 
   #end(state: ResponseState): void {
     this.#final = state;
-    if (this.#on) this.#emit(`response.${state.status}`, { response: responseObject(this.#options.frame, state) });
+    this.#on?.({ type: `response.${state.status}`, sequence_number: this.#sequence++, state });
   }
 
   #begin(): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
-    if (!this.#on) return;
-    const response = responseObject(this.#options.frame, { status: "in_progress", output: [] });
-    this.#emit("response.created", { response });
-    this.#emit("response.in_progress", { response });
+    const state: ResponseState = { status: "in_progress", output: [] };
+    this.#on?.({ type: "response.created", sequence_number: this.#sequence++, state });
+    this.#on?.({ type: "response.in_progress", sequence_number: this.#sequence++, state });
   }
 
   #emit(type: string, fields: object): void {
@@ -260,12 +268,13 @@ export class ResponseOutput {
     const added = this.#add(tool.isCustom ? "ctc" : "fc");
     const callId = id ?? `call_${this.#options.idBase}_${added.index}`;
     const call: Call = { kind: "call", ...added, callId, tool, arguments: "" };
+    this.#calls ??= new Map();
     this.#calls.set(key, call);
     this.#emit("response.output_item.added", { output_index: call.index, item: callItem(call, "in_progress", "") });
   }
 
   #argue(key: number, text: string): void {
-    const call = this.#calls.get(key);
+    const call = this.#calls?.get(key);
     if (!call) return;
     call.arguments += text;
     // The input of a custom tool is a JSON string, decoded when it is complete.
@@ -277,8 +286,8 @@ export class ResponseOutput {
   /** `from`: index of the first item that may have this status; earlier ones are complete. */
   #endItems(status: ItemStatus, from: number): void {
     const statusOf = (index: number): ItemStatus => (index >= from ? status : "completed");
-    for (const call of this.#calls.values()) this.#endCall(call, statusOf(call.index));
-    this.#calls.clear();
+    if (this.#calls) for (const call of this.#calls.values()) this.#endCall(call, statusOf(call.index));
+    this.#calls = undefined;
     if (this.#open) this.#endOpen(statusOf(this.#open.index));
   }
 

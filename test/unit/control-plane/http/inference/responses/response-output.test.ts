@@ -1,13 +1,14 @@
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ChatDeltas, deltasOf } from "../../../../../../control-plane/http/inference/chat-deltas.ts";
+import { deltasOf } from "../../../../../../control-plane/http/inference/chat-deltas.ts";
 import { frameOf, responseObject } from "../../../../../../control-plane/http/inference/responses/response-object.ts";
 import {
   type OutputOptions,
   type ResponseEvent,
   ResponseOutput,
 } from "../../../../../../control-plane/http/inference/responses/response-output.ts";
+import { responseStream } from "../../../../../../control-plane/http/inference/responses/response-stream.ts";
 import { calledTools } from "../../../../../../control-plane/http/inference/responses/tools.ts";
 import { type ChatReply, chatReply, chunksOf, cutBy, wholeReply } from "../../../../../fakes/chat-replies.ts";
 import { readSdkTypes } from "../../../../../fakes/sdk-types.ts";
@@ -33,13 +34,19 @@ const options = (change: Partial<OutputOptions> = {}): OutputOptions => ({
   ...change,
 });
 
-function streamed(events: readonly string[], change: Partial<OutputOptions> = {}): ResponseEvent[] {
-  const all: ResponseEvent[] = [];
-  const output = new ResponseOutput(options(change), (event) => all.push(structuredClone(event)));
-  const deltas = new ChatDeltas((delta) => output.take(delta));
-  for (const event of events) deltas.read(event);
-  deltas.end();
-  return all;
+/** Events of a stream as a client reads them. */
+function streamed(chunks: readonly string[], change: Partial<OutputOptions> = {}): ResponseEvent[] {
+  const stream = responseStream(options(change));
+  const frames = chunks.map((chunk) => stream.event(chunk)).join("") + stream.end();
+  return frames
+    .split("\n\n")
+    .filter((frame) => frame !== "")
+    .map((frame) => {
+      const [, type, data] = /^event: (\S+)\ndata: (.*)$/.exec(frame) ?? [];
+      const event = JSON.parse(data as string) as ResponseEvent;
+      expect(event.type).toBe(type);
+      return event;
+    });
 }
 
 function whole(reply: ChatReply, change: Partial<OutputOptions> = {}) {
