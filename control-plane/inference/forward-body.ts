@@ -119,32 +119,33 @@ function rebuild(
   const { model, account } = admission;
   const { fields } = completion;
   const allowed = model.engine === "external" ? forExternal : forStoker;
-  const body: Record<string, unknown> = {};
-  for (const key of Object.keys(fields)) if (allowed.has(key) && fields[key] !== null) body[key] = fields[key];
+  // A member that is undefined is not written. To delete it, or to copy the others one by one, takes longer.
+  const body: Record<string, unknown> = { ...fields };
+  for (const key in body) if (body[key] === null || !allowed.has(key)) body[key] = undefined;
   body["model"] = model.servedName;
   if (isRenamed(fields, skills)) renameSampling(body);
   const format = body["response_format"];
   if (isJsonObject(format)) {
-    delete body["response_format"];
+    body["response_format"] = undefined;
     Object.assign(body, formatFields(format, model.engine, completion, skills));
   }
-  if (maxTokens === undefined) delete body["max_tokens"];
-  else body["max_tokens"] = maxTokens;
-  delete body["stream_options"];
+  body["max_tokens"] = maxTokens;
   // Lower ones run first; 0 is the default tier.
   if (isOrdered(admission)) body["priority"] = tierRank[admission.tier] - tierRank.default;
   // vLLM refuses to continue a message while it would also start another one, which is its default.
   if (model.engine === "external" && body["continue_final_message"] === true) body["add_generation_prompt"] = false;
-  if (completion.stream) {
-    const isContinuous = isContinuousAsked(completion) || isUsageRunning(completion, skills);
-    body["stream_options"] = { include_usage: true, ...(isContinuous ? { continuous_usage_stats: true } : {}) };
-  }
+  body["stream_options"] = completion.stream ? streamOptions(completion, skills) : undefined;
   const cacheKey = body["prompt_cache_key"];
   if (typeof cacheKey === "string") {
     // Unique per account: accounts with the same key must not share a cache.
     body["prompt_cache_key"] = createHash("sha256").update(`${account}\n${cacheKey}`).digest("base64url");
   }
   return Buffer.from(JSON.stringify(body));
+}
+
+function streamOptions(completion: Completion, skills: ReadonlySet<FormatSkill> | undefined): object {
+  const isContinuous = isContinuousAsked(completion) || isUsageRunning(completion, skills);
+  return isContinuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };
 }
 
 const isOrdered = ({ model, tier }: Admission): boolean => model.takesPriority === true && tier !== "default";
@@ -169,7 +170,7 @@ const isRenamed = (fields: Completion["fields"], skills: ReadonlySet<FormatSkill
 function renameSampling(body: Record<string, unknown>): void {
   if (hasItems(body["stop_token_ids"])) throw new FieldUnsupported("stop_token_ids", "Use stop with texts.");
   const { repetition_penalty: penalty } = body;
-  delete body["repetition_penalty"];
+  body["repetition_penalty"] = undefined;
   // Its own window is 64 tokens; other engines count the whole context.
   if (penalty !== undefined) Object.assign(body, { repeat_penalty: penalty, repeat_last_n: -1 });
 }

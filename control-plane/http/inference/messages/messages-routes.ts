@@ -146,14 +146,14 @@ function completionOf(body: MessageBody, { bytes, exact }: ReadBody, seal: Reaso
     n: 1,
     maxTokens: body.max_tokens,
     promptBytes: bytes.length,
-    messages: (fields["messages"] as readonly object[]).length,
+    messages: fields.messages.length,
     usage: "merge",
     bytes,
     fields,
     isRebuilt: true,
     task: undefined,
     serviceTier: body.service_tier ?? undefined,
-    endUser: fields["user"] as string | undefined,
+    endUser: fields.user as string | undefined,
     native: () => nativeMessage(whole),
   };
 }

@@ -2,8 +2,15 @@
 import type { ReasoningSeal } from "../../../accounts/reasoning-seals.ts";
 import { badRequest } from "../../../service-error.ts";
 import { valueUnsupported } from "../../errors/errors.ts";
-import { definedFields } from "../defined-fields.ts";
-import type { Block, Message, MessageBody, PromptBody, Source, Thinking } from "./message-request-schemas.ts";
+import type {
+  Block,
+  Message,
+  MessageBody,
+  PromptBody,
+  Source,
+  Thinking,
+  ToolChoice,
+} from "./message-request-schemas.ts";
 import { openThinking } from "./thinking-signature.ts";
 
 type Fields = Record<string, unknown>;
@@ -20,35 +27,44 @@ interface Turn {
   readonly callId: string | undefined;
 }
 
-/** Fields of a chat request without those that a null leaves at their defaults. `seal`: of the caller's account. */
-export function chatFields(body: MessageBody, seal: ReasoningSeal | undefined): Fields {
-  return definedFields({
+/** Fields of a chat request. Those that a null leaves at their defaults are undefined. `seal`: of the caller's account. */
+export function chatFields(body: MessageBody, seal: ReasoningSeal | undefined) {
+  return {
     ...promptFields(body, seal),
     max_tokens: body.max_tokens,
     stop: body.stop_sequences?.length ? body.stop_sequences : undefined,
-    temperature: body.temperature,
-    top_p: body.top_p,
-    top_k: body.top_k,
-    stream: body.stream,
-    user: body.metadata?.["user_id"],
-  });
+    temperature: body.temperature ?? undefined,
+    top_p: body.top_p ?? undefined,
+    top_k: body.top_k ?? undefined,
+    stream: body.stream ?? undefined,
+    user: body.metadata?.["user_id"] ?? undefined,
+  };
 }
 
 /** The fields that decide the prompt. */
-export function promptFields(body: PromptBody, seal: ReasoningSeal | undefined): Fields {
+export function promptFields(body: PromptBody, seal: ReasoningSeal | undefined) {
   refuseUnsupported(body);
-  const turns = merged(turnsOf(body, seal));
+  const turns = turnsOf(body, seal);
   const last = turns.at(-1);
-  return definedFields({
+  const { tools, tool_choice: choice, thinking, output_config: output } = body;
+  // Models differ in what turns their reasoning on: a template's argument of either name, or an effort.
+  const effort = effortOf(output?.["effort"], thinking);
+  const isReasoning = thinking == null ? undefined : thinking.type !== "disabled";
+  return {
     model: body.model,
     messages: turns.map(messageOf),
     // The last message of the assistant is the beginning of its reply.
     continue_final_message: last?.role === "assistant" && last.calls.length === 0 ? true : undefined,
-    tools: body.tools?.length ? body.tools.map(toolOf) : undefined,
-    ...choiceFields(body),
-    ...reasoningFields(body),
-    ...formatFields(body),
-  });
+    tools: tools?.length ? tools.map(toolOf) : undefined,
+    tool_choice: choice == null ? undefined : choiceOf(choice),
+    parallel_tool_calls: choice?.disable_parallel_tool_use === true ? false : undefined,
+    reasoning:
+      isReasoning === undefined ? undefined : { enabled: isReasoning, effort: isReasoning ? effort : undefined },
+    reasoning_effort: isReasoning === false ? undefined : effort,
+    chat_template_kwargs:
+      isReasoning === undefined ? undefined : { enable_thinking: isReasoning, thinking: isReasoning },
+    response_format: formatOf(body),
+  };
 }
 
 /** True for a request that the account's seal is needed for. */
@@ -68,22 +84,35 @@ function holdsImage(block: Block): boolean {
   return source?.type === "content" && typeof source.content !== "string" && source.content.some(holdsImage);
 }
 
-const servedElsewhere: Readonly<Record<string, string>> = {
-  container: "Code is not executed here. Leave the field out.",
-  mcp_servers: "MCP servers are not called here. Call them from your client and pass their tools in tools.",
-};
+const servedElsewhere = [
+  ["container", "Code is not executed here. Leave the field out."],
+  ["mcp_servers", "MCP servers are not called here. Call them from your client and pass their tools in tools."],
+] as const;
 
 function refuseUnsupported(body: PromptBody): void {
-  for (const [field, advice] of Object.entries(servedElsewhere)) {
+  for (const [field, advice] of servedElsewhere) {
     const value = (body as Fields)[field];
     if (value == null || (Array.isArray(value) && value.length === 0)) continue;
     throw badRequest("unsupported_value", `${field} is not supported. ${advice}`, { param: field });
   }
 }
 
-function turnsOf({ system, messages }: PromptBody, seal: ReasoningSeal | undefined): Turn[] {
-  const first = system == null || system.length === 0 ? [] : [turn("system", partsOf(system, "system"))];
-  return [...first, ...messages.flatMap((message, i) => turnsOfMessage(message, `messages.${i}.content`, seal))];
+/** Consecutive messages of one role are joined: templates of many models require that roles alternate. */
+function turnsOf({ system, messages }: PromptBody, seal: ReasoningSeal | undefined): readonly Turn[] {
+  const turns: Turn[] = [];
+  if (system != null && system.length > 0) turns.push(turn("system", partsOf(system, "system")));
+  for (const [i, message] of messages.entries()) {
+    for (const next of turnsOfMessage(message, `messages.${i}.content`, seal)) {
+      const last = turns.at(-1);
+      if (last?.role !== next.role || next.role === "tool") turns.push(next);
+      else {
+        last.parts.push(...next.parts);
+        last.reasoning.push(...next.reasoning);
+        last.calls.push(...next.calls);
+      }
+    }
+  }
+  return turns;
 }
 
 function turnsOfMessage({ role, content }: Message, at: string, seal: ReasoningSeal | undefined): Turn[] {
@@ -132,35 +161,20 @@ const turn = (role: Turn["role"], parts: Part[], callId?: string): Turn => ({
   callId,
 });
 
-/** Joins consecutive messages of one role: templates of many models require that roles alternate. */
-function merged(turns: readonly Turn[]): readonly Turn[] {
-  const joined: Turn[] = [];
-  for (const next of turns) {
-    const last = joined.at(-1);
-    if (last?.role !== next.role || next.role === "tool") joined.push(next);
-    else {
-      last.parts.push(...next.parts);
-      last.reasoning.push(...next.reasoning);
-      last.calls.push(...next.calls);
-    }
-  }
-  return joined;
-}
-
 function messageOf({ role, parts, reasoning, calls, callId }: Turn): object {
   return {
     role,
     content: parts.length === 0 && calls.length > 0 ? null : contentOf(parts),
-    ...definedFields({
-      tool_call_id: callId,
-      reasoning_content: reasoning.length > 0 ? reasoning.join("\n") : undefined,
-      tool_calls: calls.length > 0 ? calls : undefined,
-    }),
+    tool_call_id: callId,
+    reasoning_content: reasoning.length > 0 ? reasoning.join("\n") : undefined,
+    tool_calls: calls.length > 0 ? calls : undefined,
   };
 }
 
 /** Text blocks are lines, as engines join them; only an image needs a list of parts. */
 function contentOf(parts: readonly Part[]): string | readonly Part[] {
+  const [only] = parts;
+  if (parts.length === 1 && only?.type === "text") return only.text;
   const texts = parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
   return texts.length === parts.length ? texts.join("\n") : parts;
 }
@@ -221,30 +235,13 @@ function toolOf(given: unknown, i: number): object {
     );
   if (parameters === undefined)
     throw valueUnsupported(`tools.${i}.input_schema is required.`, { param: `tools.${i}.input_schema` });
-  return { type: "function", function: definedFields({ name, description: description ?? undefined, parameters }) };
+  return { type: "function", function: { name, description: description ?? undefined, parameters } };
 }
 
 const choices = { auto: "auto", any: "required", none: "none" } as const;
 
-function choiceFields({ tool_choice: choice }: PromptBody): Fields {
-  if (choice == null) return {};
-  return definedFields({
-    tool_choice: choice.type === "tool" ? { type: "function", function: { name: choice.name } } : choices[choice.type],
-    parallel_tool_calls: choice.disable_parallel_tool_use === true ? false : undefined,
-  });
-}
-
-/** Models differ in what turns their reasoning on: a template's argument of either name, or an effort. */
-function reasoningFields({ thinking, output_config: output }: PromptBody): Fields {
-  const effort = effortOf(output?.["effort"], thinking);
-  const isWanted = thinking == null ? undefined : thinking.type !== "disabled";
-  return definedFields({
-    reasoning:
-      isWanted === undefined ? undefined : definedFields({ enabled: isWanted, effort: isWanted ? effort : undefined }),
-    reasoning_effort: isWanted === false ? undefined : effort,
-    chat_template_kwargs: isWanted === undefined ? undefined : { enable_thinking: isWanted, thinking: isWanted },
-  });
-}
+const choiceOf = (choice: ToolChoice): string | object =>
+  choice.type === "tool" ? { type: "function", function: { name: choice.name } } : choices[choice.type];
 
 type Effort = "low" | "medium" | "high";
 
@@ -256,8 +253,7 @@ function effortOf(effort: unknown, thinking: Thinking | null | undefined): Effor
   return budget < 4_096 ? "low" : budget < 16_384 ? "medium" : "high";
 }
 
-function formatFields({ output_config: output, output_format: former }: PromptBody): Fields {
+function formatOf({ output_config: output, output_format: former }: PromptBody): object | undefined {
   const format = (output?.["format"] ?? former) as { readonly schema: object } | null | undefined;
-  if (!format) return {};
-  return { response_format: { type: "json_schema", json_schema: { name: "response", schema: format.schema } } };
+  return format ? { type: "json_schema", json_schema: { name: "response", schema: format.schema } } : undefined;
 }

@@ -1,7 +1,6 @@
 // Converts the body of a response to the fields of a chat and to its Completion. Pure.
 import type { Completion } from "../../../inference/completion.ts";
 import { checkFormat } from "../check-format.ts";
-import { definedFields } from "../defined-fields.ts";
 import { inputEmpty, inputMissing } from "./errors.ts";
 import { messagesOf, type OpenReasoning } from "./input-messages.ts";
 import { nativeResponse } from "./native-response.ts";
@@ -16,35 +15,39 @@ export function itemsOf({ input, previous_response_id: previous }: ResponseReque
   throw input ? inputEmpty() : inputMissing();
 }
 
+const noBytes = Buffer.alloc(0);
+
 /**
- * `before`: items of earlier responses. `bodyBytes`: upper bound of its text. Throws the errors of input-messages.ts and tools.ts,
- * formatTooLarge.
+ * The first `beforeCount` items are of earlier responses. `bodyBytes`: upper bound of the text. Throws the errors of
+ * input-messages.ts and tools.ts, formatTooLarge.
  */
 export function chatCompletion(
   body: ResponseRequest,
-  { before, items }: { readonly before: readonly ResponseItem[]; readonly items: readonly ResponseItem[] },
+  { items, beforeCount }: { readonly items: readonly ResponseItem[]; readonly beforeCount: number },
   open: OpenReasoning,
   bodyBytes: number,
 ): Completion {
-  const messages = messagesOf([...before, ...items], body.instructions, open, before.length);
+  const messages = messagesOf(items, body.instructions, open, beforeCount);
   const stream = body.stream === true && body.background !== true;
   const format = formatOf(body.text?.format);
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") || (body.top_logprobs ?? 0) > 0;
-  const fields = definedFields({
+  const { tools, tool_choice } = chatTools(body.tools ?? [], body.tool_choice);
+  const fields = {
     model: body.model,
     messages,
-    ...chatTools(body.tools ?? [], body.tool_choice),
-    parallel_tool_calls: body.tools?.length ? body.parallel_tool_calls : undefined,
+    tools,
+    tool_choice,
+    parallel_tool_calls: body.tools?.length ? (body.parallel_tool_calls ?? undefined) : undefined,
     response_format: format,
-    reasoning_effort: body.reasoning?.effort,
-    max_tokens: body.max_output_tokens,
-    temperature: body.temperature,
-    top_p: body.top_p,
+    reasoning_effort: body.reasoning?.effort ?? undefined,
+    max_tokens: body.max_output_tokens ?? undefined,
+    temperature: body.temperature ?? undefined,
+    top_p: body.top_p ?? undefined,
     logprobs: wantsLogprobs || undefined,
     top_logprobs: wantsLogprobs ? (body.top_logprobs ?? 0) : undefined,
-    prompt_cache_key: body.prompt_cache_key,
+    prompt_cache_key: body.prompt_cache_key ?? undefined,
     stream: stream || undefined,
-  });
+  };
   checkFormat(fields);
   return {
     kind: "chat",
@@ -56,14 +59,14 @@ export function chatCompletion(
     messages: messages.length,
     usage: "extra",
     // The engine's body is written from the fields.
-    bytes: Buffer.alloc(0),
+    bytes: noBytes,
     fields,
     isRebuilt: true,
     task: undefined,
     serviceTier: body.service_tier ?? undefined,
     endUser: body.safety_identifier ?? body.user ?? undefined,
     cacheKey: body.prompt_cache_key ?? undefined,
-    native: () => nativeResponse(body, [...before, ...items]),
+    native: () => nativeResponse(body, items),
   };
 }
 

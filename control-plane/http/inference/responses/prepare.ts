@@ -1,6 +1,7 @@
 // Reads a request: the conversation that it continues, the items that it refers to, its translation and the frame of its response.
 import type { Caller } from "../../../accounts/caller.ts";
 import { scopeNotAllowed } from "../../../accounts/errors.ts";
+import type { ReasoningSeal } from "../../../accounts/reasoning-seals.ts";
 import type { Completion } from "../../../inference/completion.ts";
 import { servedTier } from "../../../inference/service-tier.ts";
 import { referenceNotFound } from "../../../responses/errors.ts";
@@ -21,8 +22,8 @@ export interface PreparedResponse {
   /** A shorter request, where the engine refused this one because of its length and the caller allows that. */
   readonly insteadOf: ((error: unknown) => Completion | undefined) | undefined;
   readonly options: OutputOptions;
-  /** Input of this request only, with ids and without references. */
-  readonly items: readonly StoredItem[];
+  /** Input of this request only, with ids and without references. Most requests are not stored. */
+  readonly items: () => readonly StoredItem[];
 }
 
 export interface RequestFacts {
@@ -35,34 +36,68 @@ export interface RequestFacts {
   readonly unixMs: () => number;
 }
 
-/** Throws the errors of chat-fields.ts and of Responses. */
-export async function prepareResponse(
+/**
+ * Returns a promise only for a request that continues a conversation, refers to items or has sealed reasoning. Throws the errors of
+ * chat-fields.ts and of Responses.
+ */
+export function prepareResponse(
   features: ResponseFeatures,
   caller: Caller,
   body: ResponseRequest,
-  { requestId, createdAtMs, bytes, hold, unixMs }: RequestFacts,
-): Promise<PreparedResponse> {
-  const { account } = caller;
+  facts: RequestFacts,
+): PreparedResponse | Promise<PreparedResponse> {
   const given = itemsOf(body);
-  const { items: before, bytes: bytesBefore } = await beforeOf(features.responses, caller, body, hold);
-  const { items, bytes: bytesReferred } = await resolved(features.responses, caller, given, hold);
-  const isSealing = body.include?.includes("reasoning.encrypted_content") === true;
-  const seal =
-    isSealing || items.some(isEncrypted) || before.some(isEncrypted) ? await features.reasoning.of(account) : undefined;
+  const isComplete = body.previous_response_id == null && !given.some(isReference);
+  if (isComplete && !isSealing(body) && !given.some(isEncrypted))
+    return prepared(caller, body, facts, { before: noItems, own: { items: given, bytes: 0 }, seal: undefined });
+  return lookedUp(features, caller, body, given, facts);
+}
+
+async function lookedUp(
+  features: ResponseFeatures,
+  caller: Caller,
+  body: ResponseRequest,
+  given: readonly ResponseItem[],
+  facts: RequestFacts,
+): Promise<PreparedResponse> {
+  const before = await beforeOf(features.responses, caller, body, facts.hold);
+  const own = await resolved(features.responses, caller, given, facts.hold);
+  const needsSeal = isSealing(body) || own.items.some(isEncrypted) || before.items.some(isEncrypted);
+  const seal = needsSeal ? await features.reasoning.of(caller.account) : undefined;
+  return prepared(caller, body, facts, { before, own, seal });
+}
+
+/** What a request refers to. */
+interface Referred {
+  /** Of earlier responses. */
+  readonly before: Items;
+  /** Of this request. */
+  readonly own: Items;
+  readonly seal: ReasoningSeal | undefined;
+}
+
+function prepared(
+  caller: Caller,
+  body: ResponseRequest,
+  { requestId, createdAtMs, bytes, unixMs }: RequestFacts,
+  { before, own, seal }: Referred,
+): PreparedResponse {
+  const { items } = own;
   const open = (content: string, param: string): string => {
     const text = seal?.open(content);
     if (text === undefined) throw encryptedContentInvalid(param);
     return text;
   };
-  const allBytes = bytes + bytesBefore + bytesReferred;
-  const shorter = body.truncation === "auto" ? shorterConversations([...before, ...items]) : undefined;
+  const allBytes = bytes + before.bytes + own.bytes;
+  const all = before.items.length === 0 ? items : [...before.items, ...items];
+  const shorter = body.truncation === "auto" ? shorterConversations(all) : undefined;
   return {
-    completion: chatCompletion(body, { before, items }, open, allBytes),
+    completion: chatCompletion(body, { items: all, beforeCount: before.items.length }, open, allBytes),
     insteadOf:
       shorter &&
       ((error) => {
         const kept = isOverflow(error) ? shorter.next().value : undefined;
-        return kept && chatCompletion(body, { before: kept, items: [] }, open, allBytes);
+        return kept && chatCompletion(body, { items: kept, beforeCount: kept.length }, open, allBytes);
       }),
     options: {
       frame: frameOf(
@@ -74,11 +109,11 @@ export async function prepareResponse(
       ),
       idBase: requestId,
       isSummary: (body.reasoning?.summary ?? body.reasoning?.generate_summary) != null,
-      seal: isSealing && seal ? (text) => seal.seal(text) : undefined,
+      seal: isSealing(body) && seal ? (text) => seal.seal(text) : undefined,
       tools: calledTools(body.tools ?? []),
       now: () => Math.floor(unixMs() / 1000),
     },
-    items: items.map((item, i) => ({ ...item, id: item.id ?? `${item.type ?? "message"}_${requestId}_in${i}` })),
+    items: () => items.map((item, i) => ({ ...item, id: item.id ?? `${item.type ?? "message"}_${requestId}_in${i}` })),
   };
 }
 
@@ -99,6 +134,8 @@ interface Items {
   readonly bytes: number;
 }
 
+const noItems: Items = { items: [], bytes: 0 };
+
 function beforeOf(
   responses: Responses,
   { account }: Caller,
@@ -106,7 +143,7 @@ function beforeOf(
   hold: HoldBytes,
 ): Items | Promise<Items> {
   const previous = body.previous_response_id;
-  return previous == null ? { items: [], bytes: 0 } : responses.conversation(account, previous, hold);
+  return previous == null ? noItems : responses.conversation(account, previous, hold);
 }
 
 const isReference = ({ type, role, id }: ResponseItem): boolean =>
@@ -132,6 +169,8 @@ async function resolved(
   });
   return { items: all, bytes };
 }
+
+const isSealing = ({ include }: ResponseRequest): boolean => include?.includes("reasoning.encrypted_content") === true;
 
 const isEncrypted = ({ encrypted_content: content }: ResponseItem): boolean =>
   typeof content === "string" && content !== "";

@@ -2,7 +2,6 @@
 import type { Caller } from "../../../accounts/caller.ts";
 import { mayRun } from "../../../inference/admit.ts";
 import type { Spine } from "../../../inference/complete.ts";
-import type { StoredObject } from "../../../responses/responses.ts";
 import { bodyLimitBytes, mediaLimitBytes } from "../../body/json-body.ts";
 import type { Endpoints } from "../../core/endpoint.ts";
 import type { RequestState } from "../../core/request-state.ts";
@@ -100,12 +99,13 @@ export function addResponseRoutes(
   });
 }
 
-async function readResponse(
+/** Returns a promise only if something must be read or stored first. */
+function readResponse(
   spine: Spine,
   features: ResponseFeatures,
   { body: given, readBody: { bytes, exact } }: InferenceRequest,
   state: RequestState,
-): Promise<Relayed | Reply> {
+): Relayed | Promise<Relayed | Reply> {
   const body = (exact ?? given) as ResponseRequest;
   const caller = state.caller as Caller;
   checkRequest(caller, body);
@@ -115,11 +115,23 @@ async function readResponse(
     if (!state.holdBody(more)) throw bodiesFull();
   };
   const facts = { requestId, createdAtMs, bytes: bytes.length, hold, unixMs: spine.unixMs };
-  if (body.store && !body.background) await features.responses.checkSpace(caller.account);
-  const prepared = await prepareResponse(features, caller, body, facts);
-  if (body.background) return { reply: await queued(spine, features, body, prepared, state) };
+  const prepare = () => prepareResponse(features, caller, body, facts);
+  const relayed = (prepared: PreparedResponse) => relayedResponse(spine, features, body, prepared, state);
+  if (body.background) return queued(spine, features, body, prepare, state);
+  if (body.store) return features.responses.checkSpace(caller.account).then(prepare).then(relayed);
+  const prepared = prepare();
+  return prepared instanceof Promise ? prepared.then(relayed) : relayed(prepared);
+}
+
+function relayedResponse(
+  spine: Spine,
+  features: ResponseFeatures,
+  body: ResponseRequest,
+  prepared: PreparedResponse,
+  state: RequestState,
+): Relayed {
   const { completion, options, insteadOf } = prepared;
-  const save = body.store === true ? saved(features, body, prepared, caller) : undefined;
+  const save = body.store === true ? saved(features, body, prepared, state.caller as Caller) : undefined;
   if (completion.stream) {
     const translation = responseStream(options, save);
     return {
@@ -169,7 +181,7 @@ function saved(
   const { id } = options.frame;
   return async (final: ResponseState): Promise<boolean> => {
     try {
-      const content = { items, response: responseObject(options.frame, final) };
+      const content = { items: items(), response: responseObject(options.frame, final) };
       const previous = body.previous_response_id ?? undefined;
       await responses.save(caller, { id, previous, status: final.status, content });
       return true;
@@ -183,11 +195,12 @@ function saved(
 /** Checks everything that can be refused now, and stores the request. */
 async function queued(
   spine: Spine,
-  { responses }: ResponseFeatures,
+  features: ResponseFeatures,
   body: ResponseRequest,
-  { completion, options, items }: PreparedResponse,
+  prepare: () => ReturnType<typeof prepareResponse>,
   state: RequestState,
-): Promise<StoredObject> {
+): Promise<Reply> {
+  const { completion, options, items } = await prepare();
   const caller = state.caller as Caller;
   try {
     await mayRun(spine, caller, completion, state);
@@ -198,12 +211,12 @@ async function queued(
   const response = responseObject(options.frame, { status: "queued", output: [] });
   const { input: _, ...rest } = body;
   const { label, source } = state;
-  await responses.queue(caller, {
+  await features.responses.queue(caller, {
     id: response.id,
     previous: body.previous_response_id ?? undefined,
-    content: { items, response, body: rest, label, source },
+    content: { items: items(), response, body: rest, label, source },
   });
-  return response;
+  return { reply: response };
 }
 
 /** Bodies with media may be larger. */

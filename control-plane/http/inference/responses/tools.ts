@@ -26,11 +26,13 @@ export const functionName = (namespace: string | null | undefined, name: string)
 
 /** By the names of their functions. */
 export const calledTools = (tools: readonly ResponseTool[]): ReadonlyMap<string, CalledTool> =>
-  new Map(flat(tools).map((tool) => [functionName(tool.namespace, tool.name), tool]));
+  tools.length === 0 ? noTools : new Map(flat(tools).map((tool) => [functionName(tool.namespace, tool.name), tool]));
+
+const noTools: ReadonlyMap<string, CalledTool> = new Map();
 
 /** Throws toolUnsupported, toolUnknown, fieldMissing. */
 export function chatTools(tools: readonly ResponseTool[], choice: string | ToolChoice | null | undefined): ChatTools {
-  const known = flat(tools);
+  const known = tools.length === 0 ? [] : flat(tools);
   const functions = (chosen: readonly FlatTool[]) => (chosen.length > 0 ? chosen.map(functionOf) : undefined);
   if (choice == null || typeof choice === "string") {
     // Without tools, engines refuse a choice.

@@ -204,7 +204,7 @@ describe("a request", () => {
       user: "u2",
       stream: true,
     };
-    const completion = chatCompletion(body, { before: [], items: itemsOf(body) }, open, 100);
+    const completion = chatCompletion(body, { items: itemsOf(body), beforeCount: 0 }, open, 100);
     expect(completion).toMatchObject({ kind: "chat", stream: true, maxTokens: 5, endUser: "u1", promptBytes: 100 });
     expect(completion.fields).toEqual({
       model: "org/model",
