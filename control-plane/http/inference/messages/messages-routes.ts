@@ -13,15 +13,16 @@ import { inferenceRefusals } from "../../errors/error-responses.ts";
 import { bodyTooLarge } from "../../errors/errors.ts";
 import { refusalOf } from "../../errors/render-error.ts";
 import { writeRefusal } from "../../errors/write-refusal.ts";
-import { ChatDeltas, deltasOf } from "../chat-deltas.ts";
+import { deltasOf } from "../chat-deltas.ts";
 import { checkFormat } from "../check-format.ts";
 import { ClientSink } from "../client-sink.ts";
 import { type Relayed, type Relays, renderedWhole } from "../relay-route.ts";
-import { namedFrame, type StreamTranslation, TranslatedStream } from "../translated-stream.ts";
+import { namedFrame, TranslatedStream } from "../translated-stream.ts";
 import { countTokens } from "./count-tokens.ts";
 import { MessageAnswer, TokenCount } from "./message-answer-schemas.ts";
-import { MessageEvents, type MessageFacts, messageOf } from "./message-events.ts";
+import { type MessageFacts, messageOf } from "./message-events.ts";
 import { type MessageBody, MessageRequest, type PromptBody, TokenCountRequest } from "./message-request-schemas.ts";
+import { messageStream } from "./message-stream.ts";
 import { nativeMessage } from "./native-message.ts";
 import { chatFields, hasImage, hasThinking } from "./to-chat.ts";
 
@@ -171,38 +172,5 @@ export async function messageLine(
   return {
     completion: completionOf(body, read, seal),
     render: (whole: Buffer): object => messageOf(deltasOf(whole.toString()), facts),
-  };
-}
-
-function messageStream(facts: MessageFacts): StreamTranslation {
-  let frames = "";
-  const events = new MessageEvents(facts, (event) => {
-    frames += namedFrame(event.type, event);
-  });
-  const deltas = new ChatDeltas((delta) => events.delta(delta));
-  const take = () => {
-    const taken = frames;
-    frames = "";
-    return taken;
-  };
-  return {
-    keptBytes() {
-      return events.keptBytes;
-    },
-    event(data) {
-      deltas.read(data);
-      return take();
-    },
-    texts(frames, from) {
-      return deltas.readTexts(frames, from);
-    },
-    flush() {
-      deltas.flush();
-      return take();
-    },
-    end() {
-      deltas.end();
-      return take();
-    },
   };
 }

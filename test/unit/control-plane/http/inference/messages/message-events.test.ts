@@ -9,6 +9,8 @@ import {
   type MessageFacts,
   messageOf,
 } from "../../../../../../control-plane/http/inference/messages/message-events.ts";
+import { messageFrame } from "../../../../../../control-plane/http/inference/messages/message-stream.ts";
+import { namedFrame } from "../../../../../../control-plane/http/inference/translated-stream.ts";
 import { chatReply, chunksOf, cutBy, wholeReply } from "../../../../../fakes/chat-replies.ts";
 
 const seal = {
@@ -85,6 +87,15 @@ describe("a message", () => {
           reply.calls.map(({ id, name, arguments: json }) => ({ id, name, input: JSON.parse(json) })),
         );
         expect(usage.output_tokens).toBe(reply.usage.completion_tokens);
+      }),
+    );
+  });
+
+  it("has the frame of its object in every event", () => {
+    fc.assert(
+      fc.property(chatReply, fc.nat(), fc.string({ unit: "binary" }), (reply, seed, more) => {
+        const chunks = chunksOf({ ...reply, text: reply.text + more }, cutBy(seed));
+        for (const event of eventsOf(chunks)) expect(messageFrame(event)).toBe(namedFrame(event.type, event));
       }),
     );
   });
