@@ -121,7 +121,8 @@ function rebuild(
   const allowed = model.engine === "external" ? forExternal : forStoker;
   // A member that is undefined is not written. To delete it, or to copy the others one by one, takes longer.
   const body: Record<string, unknown> = { ...fields };
-  for (const key in body) if (body[key] === null || !allowed.has(key)) body[key] = undefined;
+  for (const key in body)
+    if (body[key] !== undefined && (body[key] === null || !allowed.has(key))) body[key] = undefined;
   body["model"] = model.servedName;
   if (isRenamed(fields, skills)) renameSampling(body);
   const format = body["response_format"];

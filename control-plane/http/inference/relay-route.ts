@@ -100,9 +100,12 @@ export function createRelays(spine: Spine, deps: OnceDeps): Relays {
   };
 }
 
+/** A JSON value, or its text. */
+type Rendered = object | string;
+
 /** Sink of a response that is sent in one piece. `render` throws where the engine sent something else, which is 502. */
 export const renderedWhole =
-  (spine: Spine, state: RequestState, render: (answer: WholeAnswer) => object | Promise<object>) =>
+  (spine: Spine, state: RequestState, render: (answer: WholeAnswer) => Rendered | Promise<Rendered>) =>
   (client: ClientSink): AnswerSink =>
     new BufferedSink(
       client,
@@ -117,7 +120,10 @@ export const renderedWhole =
       },
     );
 
-const inJson = (answer: object): SentAnswer => ({ contentType: "application/json", body: JSON.stringify(answer) });
+const inJson = (answer: Rendered): SentAnswer => ({
+  contentType: "application/json",
+  body: typeof answer === "string" ? answer : JSON.stringify(answer),
+});
 
 function relay(spine: Spine, relayed: ReturnType<Read>, state: RequestState, res: ServerResponse): void {
   const start = (known: Relayed | Reply): void => {

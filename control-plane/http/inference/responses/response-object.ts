@@ -62,27 +62,21 @@ export function frameOf(
   };
 }
 
-export const responseObject = (frame: ResponseFrame, state: ResponseState): ResponseFrame => ({
+/** `responseJson` writes it as text. */
+export const responseObject = (
+  frame: ResponseFrame,
+  { status, output, usage, completedAt, error, incompleteReason }: ResponseState,
+): ResponseFrame => ({
   ...frame,
-  ...changingFields(state),
+  status,
+  completed_at: completedAt ?? null,
+  error: error ?? null,
+  incomplete_details: incompleteReason ? { reason: incompleteReason } : null,
+  output,
+  ...(usage ? { usage: usageOf(usage) } : {}),
 });
 
-/** JSON text of `responseObject`; `frameJson`: that of its frame, which a stream writes once for all of its events. */
-export const responseJson = (frameJson: string, state: ResponseState): string =>
-  `${frameJson.slice(0, -1)},${JSON.stringify(changingFields(state)).slice(1)}`;
-
-function changingFields({ status, output, usage, completedAt, error, incompleteReason }: ResponseState) {
-  return {
-    status,
-    completed_at: completedAt ?? null,
-    error: error ?? null,
-    incomplete_details: incompleteReason ? { reason: incompleteReason } : null,
-    output,
-    ...(usage ? { usage: usageOf(usage) } : {}),
-  };
-}
-
-const usageOf = ({ input, cached, output, reasoning, total, estimatedCost }: ChatUsage) => ({
+export const usageOf = ({ input, cached, output, reasoning, total, estimatedCost }: ChatUsage) => ({
   input_tokens: input,
   input_tokens_details: { cached_tokens: cached, cache_write_tokens: 0 },
   output_tokens: output,

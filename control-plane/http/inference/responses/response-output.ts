@@ -3,6 +3,7 @@
 // the arguments of several calls; reasoning and messages end when something else begins.
 import { unreachable } from "../../../../proto/unreachable.ts";
 import { type ChatDelta, type ChatUsage, deltasOf } from "../chat-deltas.ts";
+import { type OutputEvent, textDelta } from "./response-events.ts";
 import type { ResponseFrame, ResponseState } from "./response-object.ts";
 import type { CalledTool } from "./tools.ts";
 
@@ -19,30 +20,6 @@ export interface OutputOptions {
   /** Unix seconds. */
   readonly now: () => number;
 }
-
-export type ResponseEvent = Readonly<Record<string, unknown>> & { readonly type: string };
-
-/** An event with the whole response, as its state: see `responseJson`. */
-export interface StateEvent {
-  readonly type: `response.${"created" | ResponseState["status"]}`;
-  readonly sequence_number: number;
-  readonly state: ResponseState;
-}
-
-/** The most frequent event of a stream. */
-export interface TextDelta {
-  readonly type: typeof textDelta;
-  readonly sequence_number: number;
-  readonly item_id: string;
-  readonly output_index: number;
-  readonly content_index: number;
-  readonly delta: string;
-  readonly logprobs: readonly object[];
-}
-
-export const textDelta = "response.output_text.delta";
-
-type OnEvent = (event: ResponseEvent | StateEvent | TextDelta) => void;
 
 type ItemStatus = "in_progress" | "completed" | "incomplete";
 
@@ -77,7 +54,7 @@ interface Call {
 
 export class ResponseOutput {
   readonly #options: OutputOptions;
-  readonly #on: OnEvent | undefined;
+  readonly #on: ((event: OutputEvent) => void) | undefined;
   /** Ended items, and undefined for those that are open. */
   readonly #items: (object | undefined)[] = [];
   #open: Reasoning | Message | undefined;
@@ -91,7 +68,7 @@ export class ResponseOutput {
   #keptBytes = 0;
 
   /** `on` receives the events in order. */
-  constructor(options: OutputOptions, on?: OnEvent) {
+  constructor(options: OutputOptions, on?: (event: OutputEvent) => void) {
     this.#options = options;
     this.#on = on;
   }
@@ -338,7 +315,7 @@ export class ResponseOutput {
 
   #endPart(message: Message): void {
     const part = message.parts.at(-1);
-    if (!part) return;
+    if (!part || !this.#on) return;
     const at = this.#at(message);
     if (part.type === "refusal") this.#emit("response.refusal.done", { ...at, refusal: part.text });
     else this.#emit("response.output_text.done", { ...at, text: part.text, logprobs: part.logprobs });

@@ -20,6 +20,7 @@ import {
   type RequestFacts,
   type ResponseFeatures,
 } from "./prepare.ts";
+import { responseJson } from "./response-json.ts";
 import { type ResponseState, responseObject } from "./response-object.ts";
 import { wholeOutput } from "./response-output.ts";
 import { responseStream } from "./response-stream.ts";
@@ -147,8 +148,8 @@ function relayedResponse(
     insteadOf,
     through: renderedWhole(spine, state, ({ body: whole }) => {
       const final = wholeOutput(options, whole);
-      const response = responseObject(options.frame, final);
-      return save ? save(final).then((isSaved) => ({ ...response, store: isSaved })) : response;
+      if (!save) return responseJson(JSON.stringify(options.frame), final);
+      return save(final).then((isSaved) => responseJson(JSON.stringify({ ...options.frame, store: isSaved }), final));
     }),
   };
 }

@@ -2,10 +2,10 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { deltasOf } from "../../../../../../control-plane/http/inference/chat-deltas.ts";
+import type { ResponseEvent } from "../../../../../../control-plane/http/inference/responses/response-events.ts";
 import { frameOf, responseObject } from "../../../../../../control-plane/http/inference/responses/response-object.ts";
 import {
   type OutputOptions,
-  type ResponseEvent,
   ResponseOutput,
 } from "../../../../../../control-plane/http/inference/responses/response-output.ts";
 import { responseStream } from "../../../../../../control-plane/http/inference/responses/response-stream.ts";
@@ -42,7 +42,7 @@ function streamed(chunks: readonly string[], change: Partial<OutputOptions> = {}
     .split("\n\n")
     .filter((frame) => frame !== "")
     .map((frame) => {
-      const [, type, data] = /^event: (\S+)\ndata: (.*)$/.exec(frame) ?? [];
+      const [, type, data] = /^event: (\S+)\ndata: (.*)$/s.exec(frame) ?? [];
       const event = JSON.parse(data as string) as ResponseEvent;
       expect(event.type).toBe(type);
       return event;
