@@ -52,12 +52,12 @@ export type Step =
   /** Ends the running step: its result is no longer needed. */
   | { readonly kind: "cancel"; readonly id: InstanceId };
 
-export function diff(view: View): readonly Step[] {
+/** `rest`: of the same view. */
+export function diff(view: View, rest = restOf(view)): readonly Step[] {
   const specs = new Map((view.desired?.instances ?? []).map((spec) => [spec.instanceId as InstanceId, spec]));
   const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
   const ids = new Set([...specs.keys(), ...tombstones, ...view.observed.keys()]);
   const begun = new Set<InstanceId>();
-  const rest = restOf(view);
   return [...ids].sort().flatMap((id) => {
     const facts = view.facts.get(id);
     if (!facts || view.unsettled.has(id)) return [];

@@ -67,6 +67,10 @@ export interface Facts {
   readonly lacksMemorySinceMs: number | undefined;
   /** Unix ms of control-plane time of the last sleep: an earlier request does not wake it. */
   readonly sleptAtMs: number;
+  /** The same of its last use before that sleep; 0: none is known. */
+  readonly usedAtMs: number;
+  /** The same of the first caller that has waited since that sleep; undefined: there was none. */
+  readonly returnedAtMs: number | undefined;
   /** Stopped to save memory, by an agent whose engine cannot sleep in place: started again on demand. */
   readonly isStoppedAsleep: boolean;
   readonly life: Life | undefined;
@@ -94,6 +98,8 @@ export function freshFacts(generation: number, nowMs: number): Facts {
     waitingFor: undefined,
     lacksMemorySinceMs: undefined,
     sleptAtMs: 0,
+    usedAtMs: 0,
+    returnedAtMs: undefined,
     isStoppedAsleep: false,
     life: undefined,
     wasStartedHere: false,
@@ -105,8 +111,8 @@ export function freshFacts(generation: number, nowMs: number): Facts {
 
 export function forGeneration(facts: Facts, generation: number, nowMs: number): Facts {
   if (generation <= facts.generation) return facts;
-  const { life, busy, isProbing, restarts, sleptAtMs } = facts;
-  return { ...freshFacts(generation, nowMs), life, busy, isProbing, restarts, sleptAtMs };
+  const { life, busy, isProbing, restarts, sleptAtMs, usedAtMs, returnedAtMs } = facts;
+  return { ...freshFacts(generation, nowMs), life, busy, isProbing, restarts, sleptAtMs, usedAtMs, returnedAtMs };
 }
 
 export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {

@@ -8,10 +8,10 @@ import { WakeablePause } from "../../proto/repeat.ts";
 import { diff, newestOf, restOf, type Step } from "./diff.ts";
 import { type DrainLeft, drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
-import { createFactsBook, type Use, type View } from "./facts.ts";
+import { createFactsBook, type Facts, type Life, type Use, type View } from "./facts.ts";
 import type { GpuMeter } from "./ports.ts";
 import { reportOf, servingOf, targetsOf } from "./report.ts";
-import { maySleep, minAwakeMsOf } from "./rest.ts";
+import { givesWayMsOf, isAwaited, maySleep, minAwakeMsOf, type Rest } from "./rest.ts";
 import type { StepDeps } from "./step-deps.ts";
 import { Executors, execute } from "./steps.ts";
 
@@ -157,11 +157,21 @@ export class Reconciler {
       minAwakeMs: this.#deps.minAwakeMs,
       nowMs,
     };
-    const { lacking } = restOf(view);
+    const rest = restOf(view);
+    this.#noteWaits(view, rest);
+    return { view, rest, forgotten };
+  }
+
+  #noteWaits({ desired, controlTimeMs, nowMs }: View, { lacking }: Rest): void {
     for (const [id, { lacksMemorySinceMs }] of this.#book.all)
       if (lacking.has(id) !== (lacksMemorySinceMs !== undefined))
         this.#book.change(id, (facts) => ({ ...facts, lacksMemorySinceMs: lacking.has(id) ? nowMs : undefined }));
-    return { view, forgotten };
+    for (const spec of desired?.instances ?? [])
+      this.#book.change(spec.instanceId as InstanceId, (facts) =>
+        facts.returnedAtMs === undefined && isAwaited(spec, facts, controlTimeMs)
+          ? { ...facts, returnedAtMs: Number(spec.awaitedAtMs) }
+          : facts,
+      );
   }
 
   #publish(view: View, forgotten: readonly InstanceId[]): void {
@@ -190,14 +200,23 @@ export class Reconciler {
   }
 
   #nextLookMs(view: View): number {
-    const due = [...view.facts.values()].flatMap(({ life, notBeforeMs, isProbing }) => [
-      ...(life && !isProbing ? [life.nextProbeMs] : []),
-      // From then on it may give its memory to another one.
-      ...(life?.isReady && this.#isLacking ? [life.readySinceMs + minAwakeMsOf(life, view)] : []),
-      notBeforeMs,
+    const due = [...view.facts].flatMap(([id, facts]) => [
+      ...(facts.life && !facts.isProbing ? [facts.life.nextProbeMs] : []),
+      ...(facts.life?.isReady && this.#isLacking ? this.#givesWayAtMs(id, facts, facts.life, view) : []),
+      facts.notBeforeMs,
     ]);
     const later = due.filter((atMs) => atMs > view.nowMs).map((atMs) => atMs - view.nowMs);
     return Math.min(this.#isLacking ? lackingMs : resyncMs, ...later);
+  }
+
+  /** Times from which on it may give its memory to another one. */
+  #givesWayAtMs(id: InstanceId, facts: Facts, life: Life, view: View): readonly number[] {
+    const unusedMs = view.uses.get(id)?.unusedMs;
+    const givesWayMs = givesWayMsOf(facts, view);
+    return [
+      life.readySinceMs + minAwakeMsOf(life, view),
+      ...(unusedMs === undefined || givesWayMs === undefined ? [] : [view.nowMs - unusedMs + givesWayMs]),
+    ];
   }
 
   /** A start or a wake waits for memory. */
@@ -233,8 +252,9 @@ export class Reconciler {
         await pause(retryMs, signal);
         continue;
       }
-      const { view, forgotten } = this.#look(observed, wereBusy);
-      for (const step of diff(view)) this.#begin(step, signal);
+      const { view, rest, forgotten } = this.#look(observed, wereBusy);
+      // Of the same decision: one whose turn it is no longer lacks memory, and would lose its turn in another.
+      for (const step of diff(view, rest)) this.#begin(step, signal);
       this.#publish(view, forgotten);
       await this.#untilNext.wait(this.#nextLookMs(view), signal);
     }

@@ -1,7 +1,7 @@
 // Decides which instances of this host sleep and which wake, so that those awake fit on their GPUs. Pure.
-// INVARIANTS: memory counts as free once an engine confirmed its sleep to this agent; a busy instance is never put to sleep; starts and wakes are served in the order in which they began to wait, so a
-// later one takes no GPU of an earlier one; an instance stays awake for a minimum time, which bounds how often two of them swap,
-// and until the request that woke it has arrived.
+// INVARIANTS: memory counts as free once an engine confirmed its sleep to this agent; a busy instance is never put to sleep; starts and
+// wakes are served in the order in which they began to wait, so a later one takes no GPU of an earlier one; an instance to which callers
+// return soon stays awake for a minimum time, which bounds how often two of them swap; each does until the request that woke it has arrived.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { Observed } from "./driver.ts";
@@ -32,6 +32,23 @@ export const minAwakeMsOf = (
   { wakeMs = maxMinAwakeMs }: Pick<Life, "wakeMs">,
   { minAwakeMs }: Pick<View, "minAwakeMs">,
 ): number => minAwakeMs ?? Math.min(maxMinAwakeMs, wakeMs);
+
+/** Part of the minimum time awake for which an instance was unused before it gives way early. */
+const unusedPart = 1 / 8;
+
+/**
+ * Time without use after which it may give its memory to another one, although its minimum time awake is not over: its last
+ * caller did not return soon, so it is unlikely that this one does. Undefined: it keeps that time.
+ */
+export function givesWayMsOf(
+  { life, usedAtMs, returnedAtMs }: Facts,
+  view: Pick<View, "minAwakeMs">,
+): number | undefined {
+  if (!life || view.minAwakeMs !== undefined) return undefined;
+  const minAwakeMs = minAwakeMsOf(life, view);
+  const hasReturned = returnedAtMs !== undefined && returnedAtMs - usedAtMs < minAwakeMs;
+  return hasReturned ? undefined : minAwakeMs * unusedPart;
+}
 
 export const maySleep = (spec: InstanceSpec__Output | undefined): spec is InstanceSpec__Output =>
   spec !== undefined && spec.sleepAfterSeconds > 0;
@@ -202,9 +219,13 @@ function idleMsOf(view: Seen, id: InstanceId, spec: InstanceSpec__Output): numbe
   if (!maySleep(spec) || spec.draining || !facts || facts.busy || view.unsettled.has(id)) return undefined;
   if (seen?.state !== "running" || life?.identity !== seen.identity || !life.isReady) return undefined;
   const awakeMs = view.nowMs - life.readySinceMs;
-  if (!use || use.inFlight > 0 || use.waiting > 0 || awakeMs < minAwakeMsOf(life, view)) return undefined;
-  // The request that woke it is still on its way.
+  if (!use || use.inFlight > 0 || use.waiting > 0) return undefined;
   const isUnused = use.unusedMs === undefined || use.unusedMs > awakeMs;
+  if (awakeMs < minAwakeMsOf(life, view)) {
+    const givesWayMs = givesWayMsOf(facts, view);
+    if (isUnused || givesWayMs === undefined || (use.unusedMs ?? 0) < givesWayMs) return undefined;
+  }
+  // The request that woke it is still on its way.
   if (isUnused && Number(spec.awaitedAtMs) > facts.sleptAtMs && awakeMs < awaitedMs) return undefined;
   return Math.min(awakeMs, use.unusedMs ?? awakeMs);
 }

@@ -239,9 +239,11 @@ export class Executors implements StepExecutors {
   }
 
   async sleep({ id, seen, spec, why }: Of<"sleep">, signal: AbortSignal) {
+    const { unusedMs } = this.#dataPath.stats(id);
     // A request that arrived since the decision is served first; an engine that reports a sleep serves none.
     if (!this.#dataPath.rest(id) && why !== "unconfirmed") return;
     const paths = sleepPathsOf(spec);
+    const beganMs = this.#deps.clock();
     try {
       if (paths) await callEngine(seen, paths.sleep, bounded(signal, sleepLimitMs));
       else await this.#end(id, seen.identity, false, signal);
@@ -256,11 +258,12 @@ export class Executors implements StepExecutors {
     }
     const nowMs = this.#deps.clock();
     const controlTimeMs = this.#deps.controlTimeMs();
+    const usedAtMs = unusedMs === undefined ? 0 : controlTimeMs - (nowMs - beganMs) - unusedMs;
     this.#deps.log.info({ instance: id, why }, "instance asleep");
     this.#book.change(id, (facts) => ({
       ...facts,
       // A request that waits since before the confirmation has not woken it.
-      sleptAtMs: why === "unconfirmed" ? facts.sleptAtMs : controlTimeMs,
+      ...(why === "unconfirmed" ? {} : { sleptAtMs: controlTimeMs, usedAtMs, returnedAtMs: undefined }),
       isStoppedAsleep: paths === undefined,
       life: facts.life && paths ? confirmedAsleep(facts.life, nowMs) : facts.life,
     }));

@@ -62,6 +62,25 @@ it("does not put a busy instance to sleep for another, which says that it waits"
   await phase(one.instanceId, "asleep");
 });
 
+it("wakes first the one that began to wait first", async () => {
+  host = startReconciledHost({});
+  const [one, other, third] = [sleeper(), sleeper(), sleeper()];
+  for (const spec of [other, third, one]) {
+    host.want(...[one, other, third].map((each) => (each === spec ? awaited(each) : each)));
+    host.stats(spec.instanceId, { inFlight: 1 });
+    await phase(spec.instanceId, "ready");
+    if (spec !== one) host.stats(spec.instanceId, { inFlight: 0, unusedMs: 0 });
+  }
+  host.want(one, awaited(other), third);
+  await phase(other.instanceId, "waking");
+  host.want(one, awaited(other), awaited(third));
+  await phase(third.instanceId, "waking");
+  host.stats(other.instanceId, { inFlight: 1 });
+  host.stats(one.instanceId, { inFlight: 0, unusedMs: 0 });
+  await phase(other.instanceId, "ready");
+  expect(host.report(third.instanceId)?.phase).toBe("waking");
+});
+
 it("starts an instance again whose process is killed while it wakes", async () => {
   host = startReconciledHost({});
   const spec = sleeper({ wakeMs: 600_000 }, { sleepAfterSeconds: 1 });

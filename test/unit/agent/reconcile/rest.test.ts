@@ -22,6 +22,8 @@ interface One {
   /** Duration of its last wake. */
   readonly wakeMs?: number;
   readonly lacksMs?: number;
+  /** Time from its last use before its last sleep to the first caller after it. */
+  readonly returnMs?: number;
   readonly spec?: Partial<InstanceSpec__Output>;
 }
 
@@ -43,7 +45,11 @@ function rest(...ones: readonly One[]) {
       ...one.spec,
     });
     specs.set(id, spec);
-    const own = { ...freshFacts(1, 0), sleptAtMs: one.sleptMs === undefined ? 0 : nowMs - one.sleptMs };
+    const own = {
+      ...freshFacts(1, 0),
+      sleptAtMs: one.sleptMs === undefined ? 0 : nowMs - one.sleptMs,
+      ...(one.returnMs === undefined ? {} : { usedAtMs: 1_000, returnedAtMs: 1_000 + one.returnMs }),
+    };
     const lacking = one.lacksMs === undefined ? {} : { lacksMemorySinceMs: nowMs - one.lacksMs };
     if (one.state === "new") {
       starting.push(spec);
@@ -140,6 +146,18 @@ describe("rest of instances", () => {
     expect(rest({ id: "a", state: "awake", awakeMs: 5_000, wakeMs: 60_000 }, other).sleep).toEqual(["a"]);
     expect(minAwakeMsOf({ wakeMs: 400 }, { minAwakeMs: 30_000 })).toBe(30_000);
     expect(minAwakeMsOf({ wakeMs: 400 }, { minAwakeMs: 0 })).toBe(0);
+  });
+
+  it("lets an instance give way an eighth of its minimum time after its use, unless its last caller returned within that time", () => {
+    const other = { id: "b", state: "asleep", awaitedMs: 10 } as const;
+    const woken = { id: "a", state: "awake", awakeMs: 300, wakeMs: 800 } as const;
+    expect(rest({ ...woken, unusedMs: 99 }, other).sleep).toEqual([]);
+    expect(rest({ ...woken, unusedMs: 100 }, other).sleep).toEqual(["a"]);
+    expect(rest({ ...woken, unusedMs: 100, returnMs: 800 }, other).sleep).toEqual(["a"]);
+    expect(rest({ ...woken, unusedMs: 100, returnMs: 799 }, other).sleep).toEqual([]);
+    expect(rest({ ...woken, unusedMs: 100, returnMs: 799, awakeMs: 800 }, other).sleep).toEqual(["a"]);
+    // Not used since its wake.
+    expect(rest({ ...woken, unusedMs: 301 }, other).sleep).toEqual([]);
   });
 
   it("keeps an instance awake until the request that woke it has arrived", () => {
