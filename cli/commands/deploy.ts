@@ -316,6 +316,7 @@ function describe(one: Deployment): string {
         : "",
     ],
     ["weights", one.config?.weights?.repo ?? ""],
+    ["price", priceText(one)],
     ["scale", scaleText(one)],
     ...scheduleTexts(one).map((text) => ["schedule", text] as const),
     ["settings", settingsText(one)],
@@ -331,6 +332,17 @@ function describe(one: Deployment): string {
 /** Concurrency limit of an instance, from either of the two fields. */
 const maxConcurrencyText = ({ standard_args: set }: Deployment, batch: number): string =>
   `at most ${set?.[concurrency] ?? batch} concurrent requests per instance`;
+
+/** Empty without a price, and of servers that send none. */
+function priceText({ price, settings }: Deployment): string {
+  if (!price || price.usd_per_hour + price.usd_per_hour_asleep === 0) return "";
+  const asleep = settings && settings.sleep_after_seconds > 0 ? `, ${usdText(price.usd_per_hour_asleep)} asleep` : "";
+  return `${usdText(price.usd_per_hour)} USD per hour and instance${asleep}`;
+}
+
+/** At least two decimals, more for small amounts. */
+const usdText = (usd: number): string =>
+  usd.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 6, useGrouping: false });
 
 function scaleText({ settings }: Deployment): string {
   if (!settings) return "";

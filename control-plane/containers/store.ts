@@ -9,6 +9,6 @@ export interface ContainerStore {
   /** Newest first, deleted ones included. */
   list(account: AccountId): Promise<readonly Container[]>;
   rename(id: DeploymentId, account: AccountId, name: string): Promise<"renamed" | "not_found" | "name_taken">;
-  /** Nano-USD per GPU and hour for each GPU type that has a price now. */
-  hourRates(): Promise<ReadonlyMap<string, bigint>>;
+  /** Nano-USD per GPU and hour for each GPU type that has a price now, awake by default. */
+  hourRates(kind?: "gpu" | "gpu_asleep"): Promise<ReadonlyMap<string, bigint>>;
 }

@@ -6,7 +6,7 @@ import type { ServedModel } from "../catalog/served-model.ts";
 import { type Gpu, gpuTypesOn, type HostView } from "../fleet/host.ts";
 import { wantOf } from "./choose-hosts.ts";
 import { type CreateDeps, type DeployRequest, type Owner, wouldCreate } from "./create.ts";
-import type { Engine } from "./deployment.ts";
+import type { Deployment, Engine } from "./deployment.ts";
 import { baseModelUnknown, DeploymentNotFound } from "./errors.ts";
 import type { ShapeOfRepo } from "./expected-memory.ts";
 import { estimateMemory, type ModelShape } from "./memory-estimate.ts";
@@ -22,8 +22,8 @@ interface PlacementPreviewDeps extends Omit<CreateDeps, "store" | "shapeOf"> {
   readonly hosts: () => Promise<readonly HostView[]>;
   readonly shapeOf: ShapeOfRepo;
   readonly resolve: (name: string, account: AccountId) => Pick<ServedModel, "deployId" | "owner"> | undefined;
-  /** Nano-USD per hour of one GPU, by type. */
-  readonly hourRates: () => Promise<ReadonlyMap<string, bigint>>;
+  /** Nano-USD per hour of one GPU, by type, awake by default. */
+  readonly hourRates: (kind?: "gpu" | "gpu_asleep") => Promise<ReadonlyMap<string, bigint>>;
   readonly reserve: (gpu: GpuType) => Promise<{ readonly minimums: GpuMinimums }>;
 }
 
@@ -35,6 +35,10 @@ export interface PlacementPreview {
   ): Promise<readonly GpuOffer[]>;
   /** Placement of a new deployment. Throws as its creation would. */
   dryRunNew(caller: Owner, request: DeployRequest): Promise<NewDryRun>;
+  /** Nano-USD per hour of an instance with GPUs of its own, awake and asleep, before discounts; 0n: no price. */
+  priceOf(
+    deployment: Pick<Deployment, "gpu" | "numGpus">,
+  ): Promise<{ readonly hourRate: bigint; readonly asleepHourRate: bigint }>;
   /** Placement of one more instance. Throws DeploymentNotFound. */
   dryRun(caller: Pick<Owner, "account">, id: DeploymentId): Promise<DryRun>;
 }
@@ -75,6 +79,11 @@ export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPre
       const want = { ...wantOf(next), maxNewGpus: maxNewGpus(minimums, views, account, gpu) };
       const hourRate = (rates.get(gpu) ?? 0n) * BigInt(numGpus * minInstances);
       return { ...dryRun(want, views), engine, memoryBytes, hourRate };
+    },
+    async priceOf({ gpu, numGpus }) {
+      const [awake, asleep] = await Promise.all([hourRates(), hourRates("gpu_asleep")]);
+      const rateOf = (rates: ReadonlyMap<string, bigint>) => (rates.get(gpu) ?? 0n) * BigInt(numGpus);
+      return { hourRate: rateOf(awake), asleepHourRate: rateOf(asleep) };
     },
     async dryRun({ account }, id) {
       const deployment = await store.get(id, account);

@@ -3287,6 +3287,19 @@ export interface Responses {
       }[];
     };
     /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
+    };
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -3428,6 +3441,19 @@ export interface Responses {
         time_zone: string;
         min_instances: number;
       }[];
+    };
+    /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -3694,6 +3720,19 @@ export interface Responses {
       }[];
     };
     /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
+    };
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -3835,6 +3874,19 @@ export interface Responses {
         time_zone: string;
         min_instances: number;
       }[];
+    };
+    /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -4145,6 +4197,19 @@ export interface Responses {
       }[];
     };
     /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
+    };
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -4313,6 +4378,19 @@ export interface Responses {
       }[];
     };
     /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
+    };
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -4454,6 +4532,19 @@ export interface Responses {
         time_zone: string;
         min_instances: number;
       }[];
+    };
+    /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -4632,6 +4723,19 @@ export interface Responses {
       }[];
     };
     /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
+    };
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -4773,6 +4877,19 @@ export interface Responses {
         time_zone: string;
         min_instances: number;
       }[];
+    };
+    /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -5329,6 +5446,19 @@ export interface Responses {
         time_zone: string;
         min_instances: number;
       }[];
+    };
+    /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty
@@ -6698,6 +6828,19 @@ export interface Responses {
         }[];
       };
       /**
+       * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+       */
+      price?: {
+        /**
+         * 0: no price
+         */
+        usd_per_hour: number;
+        /**
+         * While the instance sleeps; 0: free
+         */
+        usd_per_hour_asleep: number;
+      };
+      /**
        * Why the last update was rolled back; otherwise empty
        */
       update_error: string;
@@ -6872,6 +7015,19 @@ export interface Responses {
           time_zone: string;
           min_instances: number;
         }[];
+      };
+      /**
+       * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+       */
+      price?: {
+        /**
+         * 0: no price
+         */
+        usd_per_hour: number;
+        /**
+         * While the instance sleeps; 0: free
+         */
+        usd_per_hour_asleep: number;
       };
       /**
        * Why the last update was rolled back; otherwise empty
@@ -7050,6 +7206,19 @@ export interface Responses {
         }[];
       };
       /**
+       * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+       */
+      price?: {
+        /**
+         * 0: no price
+         */
+        usd_per_hour: number;
+        /**
+         * While the instance sleeps; 0: free
+         */
+        usd_per_hour_asleep: number;
+      };
+      /**
        * Why the last update was rolled back; otherwise empty
        */
       update_error: string;
@@ -7223,6 +7392,19 @@ export interface Responses {
         time_zone: string;
         min_instances: number;
       }[];
+    };
+    /**
+     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     */
+    price?: {
+      /**
+       * 0: no price
+       */
+      usd_per_hour: number;
+      /**
+       * While the instance sleeps; 0: free
+       */
+      usd_per_hour_asleep: number;
     };
     /**
      * Why the last update was rolled back; otherwise empty

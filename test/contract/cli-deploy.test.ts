@@ -13,6 +13,7 @@ let edge: Edge;
 let asked: HfRequest | undefined;
 let wanted: DeployRequest | undefined;
 let changed: SettingsUpdate | undefined;
+let sleepAfterSeconds = 0;
 let listed: readonly Deployment["status"][] = [];
 const offer = { count: 1, isAvailable: true, isRecommended: false };
 beforeAll(async () => {
@@ -39,6 +40,7 @@ beforeAll(async () => {
           standardArgs: { maxContextSize: 4096, maxConcurrentRequests: 64 },
           extraArgs: ["--seed=7", "--swap-space=2"],
           inactiveShutdown: 900,
+          sleepAfterSeconds,
         }),
         list: async () => listed.map((status) => deployment({ status })),
         update(caller, of, update) {
@@ -105,6 +107,13 @@ it("shows all settings of an update", async () => {
   expect(out).toMatch(/^scale +\d+ to \d+ instances, scales to zero after 900 s without requests$/m);
   expect(out).toMatch(/^settings max_context_size 4096$/m);
   expect(out).toMatch(/^args +--seed=7 --swap-space=2$/m);
+}, 60_000);
+
+it("shows the price of an instance, and asleep where it sleeps", async () => {
+  expect((await stoker("deploy", "info", id)).out).toMatch(/^price +1\.79 USD per hour and instance$/m);
+  sleepAfterSeconds = 600;
+  expect((await stoker("deploy", "info", id)).out).toMatch(/^price +1\.79 USD per hour and instance, 0\.09 asleep$/m);
+  sleepAfterSeconds = 0;
 }, 60_000);
 
 it("changes the concurrency limit and keeps the other settings", async () => {

@@ -325,6 +325,7 @@ export function fakePorts() {
         ...{ host: undefined, refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }] },
         ...{ engine: "vllm", memoryBytes: 1024 ** 3, hourRate: 1_790_000_000n * BigInt(minInstances) },
       }),
+      priceOf: async () => ({ hourRate: 1_790_000_000n, asleepHourRate: 90_000_000n }),
       dryRun: async (caller, id) => {
         if (caller.account !== one.account || id !== one.id) throw new DeploymentNotFound();
         return { host: undefined, refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }] };

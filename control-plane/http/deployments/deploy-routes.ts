@@ -90,7 +90,12 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
     refusals,
     handler: ({ caller, params }) =>
       orAdapter(
-        async () => renderDeployment(await deployments.get(caller, params.deploy_id as DeploymentId)),
+        async () => {
+          const found = await deployments.get(caller, params.deploy_id as DeploymentId);
+          const { hourRate, asleepHourRate } = await placement.priceOf(found);
+          const price = { usd_per_hour: toUsd(nano(hourRate)), usd_per_hour_asleep: toUsd(nano(asleepHourRate)) };
+          return { ...renderDeployment(found), price };
+        },
         async () => renderLoraDeployment(await adapters.get(caller, params.deploy_id)),
       ),
   });

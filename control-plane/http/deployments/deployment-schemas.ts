@@ -216,6 +216,18 @@ export const DeploymentRecord = Type.Object({
     target_queue_ms: Type.Optional(Type.Integer({ description: "Absent: not set" })),
     schedules: Type.Optional(Type.Array(Schedule, { description: "Absent: none" })),
   }),
+  price: Type.Optional(
+    Type.Object(
+      {
+        usd_per_hour: Type.Number({ description: "0: no price" }),
+        usd_per_hour_asleep: Type.Number({ description: "While the instance sleeps; 0: free" }),
+      },
+      {
+        description:
+          "Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}",
+      },
+    ),
+  ),
   update_error: Type.String({ description: "Why the last update was rolled back; otherwise empty" }),
   rollout: Type.Object({ up_to_date: Type.Integer(), outdated: Type.Integer(), booting: Type.Integer() }),
   extra_args: Type.Array(Type.String()),

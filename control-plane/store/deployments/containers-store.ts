@@ -54,9 +54,9 @@ export function createContainerStore(db: Db): ContainerStore {
       }
     },
 
-    async hourRates() {
+    async hourRates(kind = "gpu") {
       const { rows: found } = await sql<{ subject: string; hourRate: bigint }>`
-        select distinct on (subject) subject, hour_rate from price where kind = 'gpu' and effective_from <= now()
+        select distinct on (subject) subject, hour_rate from price where kind = ${kind} and effective_from <= now()
         order by subject, effective_from desc, price_version desc`.execute(db);
       return new Map(found.map((row) => [row.subject, row.hourRate]));
     },

@@ -7,6 +7,7 @@ import { createGpuTime } from "../../../control-plane/billing/gpu-time.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
 import { monthScopes } from "../../../control-plane/billing/scopes.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { createContainerStore } from "../../../control-plane/store/deployments/containers-store.ts";
 import { createGpuTimeStore } from "../../../control-plane/store/money/gpu-time-store.ts";
 import { createPriceStore } from "../../../control-plane/store/money/price-store.ts";
 import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
@@ -150,6 +151,9 @@ describe("time asleep", () => {
       })
       .returning("priceVersion")
       .executeTakeFirstOrThrow();
+    const { hourRates } = createContainerStore(world.db);
+    const [rates, asleepRates] = await Promise.all([hourRates(), hourRates("gpu_asleep")]);
+    expect([rates.get(of.gpu), asleepRates.get(of.gpu)]).toEqual([sixAnHour, sixAnHour / 10n]);
     const { holds, time } = controlPlane();
     await holds.renew([of]);
     const [awake] = minutesOf(of, noon, 1) as [GpuMinute];
