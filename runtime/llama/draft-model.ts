@@ -89,6 +89,7 @@ export async function openDraft(
   return {
     bytes: (isSame ? 0 : draft.size) + Math.max(cost.cpuRam, cost.gpuVram),
     close: async () => {
+      await context.dispose();
       if (!isSame) await draft.dispose();
     },
     check: (sequence) => fitsWords(context, sequence, path),

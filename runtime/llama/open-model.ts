@@ -1,5 +1,6 @@
 // Opens a GGUF model and one context with a sequence per batch slot. Uses the prebuilt llama.cpp only: nothing is
 // downloaded or compiled, and threads never exceed the granted cores.
+import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Llama, LlamaContext, LlamaModel } from "node-llama-cpp";
 import type { DraftModel } from "./draft-model.ts";
@@ -15,7 +16,7 @@ export interface OpenModel {
   readonly contextLength: number;
   readonly provider: string;
   readonly draft: DraftModel | undefined;
-  /** Unloads the models with their contexts. */
+  /** Gives the memory of the models and their contexts up. */
   close(): Promise<void>;
   /** A further context over the same weights, with that adapter. Throws AdapterRefusal. */
   openAdapter(file: string): Promise<LlamaContext>;
@@ -60,6 +61,26 @@ export async function explained<T>(
 /** llama.cpp itself stays when a model is unloaded: it takes longer to start than a small model takes to load. */
 const running = new Map<string, Promise<Llama>>();
 
+/** Models without contexts whose weights stay mapped while they sleep, by their file. */
+const mapped = new Map<string, LlamaModel>();
+
+/**
+ * Gives the memory of a model up, whose contexts are disposed. On the processor weights are mapped pages of their file, which
+ * the system takes when it needs them: such a model stays, and is ready again without a load. Not one that has copies of its own,
+ * as for weights that llama.cpp rearranges, or a vocabulary beyond what a process may keep while it sleeps.
+ */
+async function release(llama: Llama, model: LlamaModel, path: string): Promise<void> {
+  if (llama.gpu === false && (await anonymousBytes()) <= ownBytes) mapped.set(path, model);
+  else await model.dispose();
+}
+
+/** Memory of this process that no file backs; infinite where the system does not report it. */
+async function anonymousBytes(): Promise<number> {
+  const status = await readFile("/proc/self/status", "utf8").catch(() => "");
+  const kib = /^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1];
+  return kib === undefined ? Number.POSITIVE_INFINITY : Number(kib) * 1024;
+}
+
 /** Imported here so that the server answers /health before the library is read. */
 export async function loadWeights(options: ModelOptions, onLog: (level: string, line: string) => void) {
   const { getLlama, LlamaLogLevel } = await import("node-llama-cpp");
@@ -81,16 +102,21 @@ export async function loadWeights(options: ModelOptions, onLog: (level: string, 
   const llama = await starting;
   llama.logger = onLog;
   llama.logLevel = LlamaLogLevel.info;
-  const model = await llama.loadModel({
-    modelPath: options.modelPath,
-    gpuLayers: llama.gpu === false ? 0 : options.gpuLayers,
-    onLoadProgress: options.onProgress,
-  });
+  const { modelPath } = options;
+  const known = mapped.get(modelPath);
+  mapped.delete(modelPath);
+  const model =
+    known ??
+    (await llama.loadModel({
+      modelPath,
+      gpuLayers: llama.gpu === false ? 0 : options.gpuLayers,
+      onLoadProgress: options.onProgress,
+    }));
   // llama.cpp logs the effective options while it loads; later its lines only cost time.
   const isOpened = () => {
     llama.logLevel = LlamaLogLevel.warn;
   };
-  return { llama, model, isOpened };
+  return { llama, model, isOpened, release: () => release(llama, model, modelPath) };
 }
 
 /** Estimates for the models of this process, so that it is loaded again without them. */
@@ -98,7 +124,7 @@ const costs = new Map<string, ContextCost>();
 
 async function load(options: ModelOptions, onLog: (level: string, line: string) => void): Promise<OpenModel> {
   const { threads, sequences } = options;
-  const { llama, model, isOpened } = await loadWeights(options, onLog);
+  const { llama, model, isOpened, release } = await loadWeights(options, onLog);
   const isOnGpu = llama.gpu !== false && model.gpuLayers > 0;
   const { draftModelPath } = options;
   const draft =
@@ -137,8 +163,9 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
     large: await cost(1536),
     budgetBytes: Math.min(await vramLeft(), ramLeft(options.memoryBytes, ownRam)),
   });
-  const newContext = (count: number, adapter?: string) =>
-    model.createContext({
+  const contexts = new Set<LlamaContext>();
+  const newContext = async (count: number, adapter?: string) => {
+    const made = await model.createContext({
       sequences: count,
       contextSize: contextLength,
       batchSize,
@@ -148,6 +175,10 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
       threads: { ideal: threads, min: threads },
       ...(adapter === undefined ? {} : { lora: adapter }),
     });
+    contexts.add(made);
+    made.onDispose.createListener(() => void contexts.delete(made));
+    return made;
+  };
   const context = await newContext(sequences);
   if (draft) {
     const first = context.getSequence();
@@ -162,7 +193,8 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
     draft,
     close: async () => {
       await draft?.close();
-      await model.dispose();
+      for (const one of contexts) await one.dispose();
+      await release();
     },
     openAdapter: async (file) => {
       const left = Math.min(await vramLeft(), ramLeft(options.memoryBytes, isOnGpu ? 0 : ownRam + claimed));

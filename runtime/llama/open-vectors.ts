@@ -18,7 +18,7 @@ const usualContext = 8192;
 /** Throws LoadFailure. */
 export function openVectors(options: ModelOptions, kind: VectorKind): Promise<Engine> {
   return explained(options, async (onLog) => {
-    const { llama, model, isOpened } = await loadWeights(options, onLog);
+    const { llama, model, isOpened, release } = await loadWeights(options, onLog);
     const contextSize = Math.min(options.contextLength || usualContext, model.trainContextSize);
     // Pooling needs all tokens of a text at once.
     const size = { contextSize, batchSize: contextSize, threads: options.threads };
@@ -29,7 +29,10 @@ export function openVectors(options: ModelOptions, kind: VectorKind): Promise<En
       maxBatchSize: options.sequences,
       provider: llama.gpu === false ? "cpu" : llama.gpu,
       warnings: [],
-      close: () => model.dispose(),
+      close: async () => {
+        await task.close?.();
+        await release();
+      },
     });
   });
 }
@@ -80,6 +83,7 @@ async function openEmbedding(model: LlamaModel, size: Size, queue: FairTurns): P
       call.onFirstToken();
       return found.map((vector) => shaped(vector, request, true));
     }),
+    close: () => context.dispose(),
   };
 }
 
@@ -108,6 +112,7 @@ async function openRanking(model: LlamaModel, size: Size, queue: FairTurns): Pro
         scores.push(await queue.run(() => context.rank(query, document), call.signal, length));
       return scores;
     }),
+    close: () => context.dispose(),
   };
 }
 
