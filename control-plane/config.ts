@@ -142,6 +142,7 @@ export function readConfig(env: Env) {
       rates: {
         concurrent: whole("STOKER_RATE_LIMIT", 200, 1, 1_000_000),
         tokensPerMinute: whole("STOKER_TPM_LIMIT", 5_000_000, 1, 1e12),
+        weight: 1,
       },
       gpus: { perType: whole("STOKER_DEFAULT_GPU_LIMIT", 8, 0, 1_000_000) },
     },

@@ -47,6 +47,8 @@ export interface Ticket {
   readonly priceVersion: number;
   /** The discount inside `rates`. */
   readonly discountId?: string;
+  /** Share of a busy engine relative to other accounts, 1 to 100; absent: 1. */
+  readonly weight?: number;
   /** Service tier; absent: default. */
   readonly tier?: ServiceTier;
   /** The end user that the caller named. */

@@ -53,6 +53,8 @@ export interface Asked {
   readonly cacheKey?: string | undefined;
   /** A value of `tierRank`; default: that of the default tier. */
   readonly tier?: number | undefined;
+  /** Weight of the account; default: 1. */
+  readonly weight?: number | undefined;
   /** `isServed`: false if it was refused or its host was lost. */
   readonly ended: (isServed: boolean, nowMs: number) => void;
 }
@@ -282,6 +284,9 @@ class Running implements Waiter, EngineRequest {
   }
   get tier(): number {
     return this.#asked.tier ?? tierRank.default;
+  }
+  get weight(): number {
+    return this.#asked.weight ?? 1;
   }
   get segments(): readonly Segment[] {
     return this.#asked.segments;

@@ -29,6 +29,8 @@ export interface ConversationShape {
   readonly hasKey?: boolean;
   /** A value of `tierRank`. */
   readonly tier?: number;
+  /** Weight of the account; default: 1. */
+  readonly weight?: number;
 }
 
 const retryMs = 1_000;
@@ -60,7 +62,7 @@ class Conversation implements Actor {
   }
 
   act(): void {
-    const { account, systemTokens, hasKey, tier } = this.#shape;
+    const { account, systemTokens, hasKey, tier, weight } = this.#shape;
     const segments: Segment[] = [{ id: this.#segment, tokens: this.#history + this.#added }];
     if (systemTokens > 0) segments.unshift({ id: -1 - this.#system, tokens: systemTokens });
     this.#world.fleet.ask({
@@ -69,6 +71,7 @@ class Conversation implements Actor {
       outputTokens: this.#output,
       cacheKey: hasKey ? `conversation-${this.#segment}` : undefined,
       tier,
+      weight,
       ended: (isServed, nowMs) => this.#ended(isServed, nowMs),
     });
   }
@@ -195,6 +198,8 @@ export interface SingleShape {
   readonly outputTokens: number;
   /** A value of `tierRank`. */
   readonly tier?: number;
+  /** Weight of the account; default: 1. */
+  readonly weight?: number;
 }
 
 /** Unrelated requests, as many at a time: a batch. */
@@ -215,6 +220,7 @@ export function singles(world: World, shape: SingleShape, rate: (nowMs: number) 
       segments: [{ id: newSegment(), tokens: random.size(shape.promptTokens) }],
       outputTokens: random.size(shape.outputTokens),
       tier: shape.tier,
+      weight: shape.weight,
       ended: () => {},
     }),
   );

@@ -1,5 +1,5 @@
 // Chooses the next request when the engine is full: of the best service tier that waits, the account that was served the fewest
-// virtual tokens since the queue was last empty, first come first served within it. Pure. Of the work done while the queue was empty only requests in flight
+// virtual tokens for its weight since the queue was last empty, first come first served within it. Pure. Of the work done while the queue was empty only requests in flight
 // count, so an account gains no credit from idle times. An account that arrives later starts at the finished work of the least
 // served account: it can catch up by at most the work in flight at that moment.
 
@@ -9,14 +9,18 @@ export interface Queued {
   readonly account: string;
   /** Expected cost in virtual tokens. */
   readonly cost: number;
+  /** Share of the engine relative to other accounts, at least 1; absent: 1. */
+  readonly weight?: number;
   /** A value of `tierRank`: lower ones go first. Absent: that of the default tier. */
   readonly tier?: number;
 }
 
 export const tierOf = ({ tier }: Queued): number => tier ?? tierRank.default;
 
+const weightOf = ({ weight }: Queued): number => weight ?? 1;
+
 interface Share<W> {
-  /** Virtual tokens started since the queue was last empty, and those in flight at that moment. */
+  /** Virtual tokens by weight started since the queue was last empty, and those in flight at that moment. */
   served: number;
   inFlight: number;
   inFlightCost: number;
@@ -94,7 +98,7 @@ export class FairQueue<W extends Queued> {
   }
 
   /**
-   * Returns the waiter to evict for another when the queue is full. An account with its fair part of the queue evicts only its
+   * Returns the waiter to evict for another when the queue is full. An account with its part of the queue by weight evicts only its
    * own waiters of worse tiers. Others evict the last of the worst tier with more than its minimum part, then of their own tier
    * from an account with at least two more waiters; a tier below its minimum part evicts from every tier above its own part.
    * The account with the most such waiters loses one.
@@ -102,9 +106,10 @@ export class FairQueue<W extends Queued> {
   toEvictFor(waiter: W): W | undefined {
     const tier = tierOf(waiter);
     const own = this.#shares.get(waiter.account)?.waiting ?? [];
-    let accounts = own.length > 0 ? 0 : 1;
-    for (const { waiting } of this.#shares.values()) if (waiting.length > 0) accounts += 1;
-    if (own.length * accounts >= this.#size) {
+    const weight = weightOf(waiter);
+    let weights = own.length > 0 ? 0 : weight;
+    for (const { waiting } of this.#shares.values()) if (waiting[0]) weights += weightOf(waiting[0]);
+    if (own.length * weights >= this.#size * weight) {
       const last = own.at(-1);
       return last && tierOf(last) > tier ? last : undefined;
     }
@@ -114,18 +119,20 @@ export class FairQueue<W extends Queued> {
     const isBelowPart = this.sizeOf(tier) < kept;
     const givesWay = (one: W) =>
       tierOf(one) === tier || (isBelowPart && tierOf(one) < tier && this.sizeOf(tierOf(one)) > kept);
-    return this.#lastOfMost(givesWay, own.length + 1);
+    return this.#lastOfMost(givesWay, (own.length + 1) / weight);
   }
 
-  /** Last waiter that `givesWay`, of the account with the most of them; undefined unless these are more than `most`. */
+  /** Last waiter that `givesWay`, of the account with the most of them for its weight; undefined unless these are more than `most`. */
   #lastOfMost(givesWay: (waiter: W) => boolean, most: number): W | undefined {
     let count = most;
     let last: W | undefined;
     for (const { waiting } of this.#shares.values()) {
-      if (waiting.length <= count) continue;
+      if (!waiting[0]) continue;
+      const weight = weightOf(waiting[0]);
+      if (waiting.length / weight <= count) continue;
       const found = waiting.filter(givesWay);
-      if (found.length <= count) continue;
-      count = found.length;
+      if (found.length / weight <= count) continue;
+      count = found.length / weight;
       last = found.at(-1);
     }
     return last;
@@ -147,17 +154,19 @@ export class FairQueue<W extends Queued> {
   /** The account is charged what the request is expected to cost; `ended` corrects it. */
   started(waiter: W): void {
     const share = this.#activate(waiter.account);
+    const cost = waiter.cost / weightOf(waiter);
     share.inFlight += 1;
-    share.inFlightCost += waiter.cost;
-    share.served += waiter.cost;
+    share.inFlightCost += cost;
+    share.served += cost;
   }
 
   ended(waiter: W, actualCost: number): void {
     const share = this.#shares.get(waiter.account);
     if (!share) return;
+    const weight = weightOf(waiter);
     share.inFlight -= 1;
-    share.inFlightCost -= waiter.cost;
-    share.served += actualCost - waiter.cost;
+    share.inFlightCost -= waiter.cost / weight;
+    share.served += (actualCost - waiter.cost) / weight;
     this.#settleDown(waiter.account, share);
   }
 

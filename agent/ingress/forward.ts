@@ -56,6 +56,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   readonly isHasty: boolean;
   readonly tier: number;
   readonly cost: number;
+  readonly weight: number;
   readonly promptTokens: number;
   dueMs: number;
 
@@ -94,6 +95,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#gate = isLong ? target.longAudioGate : target.gate;
     this.permits = isLong ? Math.ceil((ticket.units?.asked.audioMs ?? 0) / 1000) : ticket.permits;
     this.isHasty = ticket.failFast === true;
+    this.weight = ticket.weight ?? 1;
     this.tier = tierRank[ticket.tier ?? "default"] ?? tierRank.default;
     this.promptTokens = this.#inputEstimate();
     const tokens = this.promptTokens + ticket.permits * Math.min(ticket.maxTokens, target.typicalOutput);

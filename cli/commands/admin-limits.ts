@@ -23,6 +23,7 @@ interface Listed {
 interface SetFlags {
   readonly requests?: number | "default";
   readonly tokens?: number | "default";
+  readonly weight?: number | "default";
   readonly max?: Readonly<Record<string, number | null>>;
   readonly min?: Readonly<Record<string, number | null>>;
   readonly note?: string;
@@ -43,13 +44,15 @@ export function addAdminLimits(program: Command): void {
     .description("set limits; omitted options stay unchanged, `default` uses the installation's default")
     .option("--requests <n>", "concurrent requests per model", countOrDefault)
     .option("--tokens <n>", "tokens per minute per model", countOrDefault)
+    .option("--weight <n>", "share of a busy engine relative to other accounts, 1 to 100", countOrDefault)
     .option("--max <gpu=n>", "maximum number of GPUs of a type (repeatable)", countsOrDefault)
     .option("--min <gpu=n>", "guaranteed number of GPUs of a type (repeatable)", countsOrDefault)
     .option("--note <text>", "reason, recorded in the audit log")
-    .run(async (terminal, name: string, { requests, tokens, max, min, note }: SetFlags) => {
+    .run(async (terminal, name: string, { requests, tokens, weight, max, min, note }: SetFlags) => {
       const body = {
         rate_limit: orNull(requests),
         tpm_rate_limit: orNull(tokens),
+        weight: orNull(weight),
         gpu_max: max,
         gpu_min: min,
         note,
@@ -90,8 +93,14 @@ export function addAdminLimits(program: Command): void {
 
 const pathOf = (uid: string) => `${accountsPath}/${uid}/limits`;
 
-function limitsText({ rate_limit: requests, tpm_rate_limit: tokens, gpu_max: max, gpu_min: min }: Limits): string {
-  const rates = `${requests} concurrent requests and ${tokens} tokens per minute for each model`;
+function limitsText({
+  rate_limit: requests,
+  tpm_rate_limit: tokens,
+  weight,
+  gpu_max: max,
+  gpu_min: min,
+}: Limits): string {
+  const rates = `${requests} concurrent requests and ${tokens} tokens per minute for each model, weight ${weight}`;
   return [rates, ...Object.entries(max).map(([gpu, count]) => `${gpu}: ${min[gpu] ?? 0} to ${count}`)].join("\n");
 }
 

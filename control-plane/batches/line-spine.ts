@@ -11,7 +11,7 @@ interface PricedSpine {
   readonly tier?: ServiceTier;
 }
 
-const noRates = { concurrent: Number.MAX_SAFE_INTEGER, tokensPerMinute: Number.MAX_SAFE_INTEGER };
+const noRates = { concurrent: Number.MAX_SAFE_INTEGER, tokensPerMinute: Number.MAX_SAFE_INTEGER, weight: 1 };
 const whole = 10_000;
 
 /**

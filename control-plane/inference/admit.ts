@@ -30,6 +30,8 @@ export interface Admission {
   readonly rates: TokenRates;
   readonly discountId: string | undefined;
   readonly tier: ServiceTier;
+  /** Share of a busy engine relative to other accounts. */
+  readonly weight: number;
   readonly inputTokensBound: number;
   /** Estimate for the prompt only, billed for responses that break. */
   readonly inputTokensEstimate: number;
@@ -86,7 +88,12 @@ export function admit(
       full,
     });
     const held = (granted: Hold) =>
-      withProvider(deps, admitted(caller, model, completion, size, priced, granted, full, permit, units), size, trace);
+      withProvider(
+        deps,
+        admitted(caller, model, completion, size, priced, granted, full, permit, rate.limits.weight, units),
+        size,
+        trace,
+      );
     const admission = hold instanceof Promise ? hold.then(held) : held(hold);
     return admission instanceof Promise ? admission.catch((error) => refused(permit, error)) : admission;
   } catch (error) {
@@ -144,6 +151,7 @@ function admitted(
   hold: Hold,
   full: bigint,
   permit: RatePermit,
+  weight: number,
   units: TaskUnits | undefined,
 ): Admission {
   const isLowered = hold.amount < full;
@@ -162,6 +170,7 @@ function admitted(
     ...priced,
     inputTokensBound,
     inputTokensEstimate: task ? task.inputTokensEstimate : Math.ceil(size.promptBytes / bytesPerToken),
+    weight,
     maxTokens,
     isLowered,
     units,

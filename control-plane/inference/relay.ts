@@ -421,7 +421,7 @@ const termsOf = ({ inputTokensBound, maxTokens, units }: Admission, { n }: Compl
 
 /** Called after the instance is chosen, so that time spent waiting does not count against the ticket's lifetime. */
 function ticketFor(deps: RelayDeps, route: Route, admission: Admission, completion: Completion, trace: Trace): string {
-  const { model, account, key, hold, rates, discountId, provider, tier } = admission;
+  const { model, account, key, hold, rates, discountId, provider, tier, weight } = admission;
   const { inputTokensBound, inputTokensEstimate, maxTokens, units } = admission;
   // A provider without a limit has no lease.
   const holdExpiresAtMs = provider ? Math.min(hold.expiresAtMs, provider.hold.expiresAtMs) : hold.expiresAtMs;
@@ -452,6 +452,7 @@ function ticketFor(deps: RelayDeps, route: Route, admission: Admission, completi
       ...(discountId === undefined ? {} : { discountId }),
       ...(trace.endUser === undefined ? {} : { endUser: trace.endUser }),
       ...(tier === "default" ? {} : { tier }),
+      ...(weight === 1 ? {} : { weight }),
       ...(provider === undefined ? {} : { provider: providerTerms(provider) }),
       ...(units === undefined ? {} : { units: { ...units, rates: unitRateTexts(rates.units) } }),
     },

@@ -52,13 +52,14 @@ export interface LimitChange {
   /** Null resets to the installation's default; undefined leaves it unchanged. The same applies below. */
   readonly concurrent?: number | null;
   readonly tokensPerMinute?: number | null;
+  readonly weight?: number | null;
   /** By GPU type; missing types stay unchanged. */
   readonly max?: Readonly<Record<GpuType, number | null>>;
   readonly min?: Readonly<Record<GpuType, number | null>>;
 }
 
 export interface QuotaStore {
-  /** Returns all accounts that have their own rate limits. */
+  /** Returns all accounts that have their own rate limits or weight. */
   ownRateLimits(): Promise<ReadonlyMap<AccountId, OwnRateLimits>>;
   /** Undefined when the account does not exist. */
   record(account: AccountId): Promise<LimitRecord | undefined>;

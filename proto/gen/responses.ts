@@ -5812,6 +5812,10 @@ export interface Responses {
     rate_limit: number;
     tpm_rate_limit: number;
     /**
+     * Share of a busy engine relative to other accounts
+     */
+    weight: number;
+    /**
      * GPUs by type
      */
     gpu_max: {
@@ -5827,6 +5831,10 @@ export interface Responses {
   "PUT /v1/admin/accounts/{uid}/limits": {
     rate_limit: number;
     tpm_rate_limit: number;
+    /**
+     * Share of a busy engine relative to other accounts
+     */
+    weight: number;
     /**
      * GPUs by type
      */

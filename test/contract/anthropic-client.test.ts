@@ -317,7 +317,7 @@ describe("Anthropic's client", () => {
 
   it("receives the rate limits in its own headers", async () => {
     edge.agent.script(reply({ content: "Hello!" }));
-    edge.rates.setOwnLimits(new Map([[ada.account, { concurrent: 5, tokensPerMinute: 1000 }]]));
+    edge.rates.setOwnLimits(new Map([[ada.account, { concurrent: 5, tokensPerMinute: 1000, weight: 1 }]]));
     const { response } = await client.messages.create(hello).withResponse();
     const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
     expect(Object.fromEntries(response.headers)).toMatchObject({

@@ -49,7 +49,7 @@ it("of a key that was revoked meanwhile get 401, not an answer", async () => {
 it("keep their place within the account's limit until they are served or refused", async () => {
   const wait = Promise.withResolvers<"ready">();
   const { edge, waited } = await edgeThat(() => wait.promise);
-  edge.rates.setOwnLimits(new Map([[ada.account, { concurrent: 1, tokensPerMinute: 1_000 }]]));
+  edge.rates.setOwnLimits(new Map([[ada.account, { concurrent: 1, tokensPerMinute: 1_000, weight: 1 }]]));
   const first = edge.post("/v1/compat/chat/completions", body);
   await vi.waitFor(() => expect(waited).toHaveLength(1), { timeout: 20_000 });
   expect((await edge.post("/v1/compat/chat/completions", body)).status).toBe(429);

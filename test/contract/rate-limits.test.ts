@@ -11,7 +11,7 @@ let edge: Edge;
 afterEach(() => edge.close());
 const open = async (concurrent: number, tokensPerMinute = 1_000_000) => {
   edge = await startEdge();
-  edge.rates.setOwnLimits(new Map([[ada.account, { concurrent, tokensPerMinute }]]));
+  edge.rates.setOwnLimits(new Map([[ada.account, { concurrent, tokensPerMinute, weight: 1 }]]));
 };
 const standing = () => edge.rates.meter(ada.account, model);
 const limited = async () =>

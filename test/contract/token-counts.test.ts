@@ -125,7 +125,7 @@ describe("counting tokens", () => {
 
   it("counts as a request of the rate limits", async () => {
     const { client, edge } = await start(vllm);
-    edge.rates.setOwnLimits(new Map([[ada.account, { concurrent: 1, tokensPerMinute: 1000 }]]));
+    edge.rates.setOwnLimits(new Map([[ada.account, { concurrent: 1, tokensPerMinute: 1000, weight: 1 }]]));
     const { response } = await client.messages.countTokens(hello).withResponse();
     expect(response.headers.get("anthropic-ratelimit-requests-limit")).toBe("1");
     const permit = edge.rates.meter(ada.account, servedModel().deployId).take();

@@ -118,7 +118,8 @@ const rows: readonly Row[] = [
     call: infer,
     body,
     status: 429,
-    given: ({ rates }) => rates.setOwnLimits(new Map([[ada.account, { concurrent: 0, tokensPerMinute: 0 }]])),
+    given: ({ rates }) =>
+      rates.setOwnLimits(new Map([[ada.account, { concurrent: 0, tokensPerMinute: 0, weight: 1 }]])),
   },
   {
     call: infer,

@@ -3,6 +3,7 @@ import { gpuTypes } from "../../../proto/gpu.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { AccountLimits, GpuPool } from "../../quotas/limit-requests.ts";
+import { maxWeight } from "../../quotas/rate-limits.ts";
 import type { LimitKind, LimitRequest, ListedRequest } from "../../quotas/store.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -98,6 +99,7 @@ const SetCounts = Type.Optional(
 export const LimitsUpdate = Type.Object({
   rate_limit: Type.Optional(nullable.integer({ minimum: 0, maximum: 1_000_000 })),
   tpm_rate_limit: Type.Optional(nullable.integer({ minimum: 0, maximum: 1e12 })),
+  weight: Type.Optional(nullable.integer({ minimum: 1, maximum: maxWeight })),
   gpu_max: SetCounts,
   gpu_min: SetCounts,
   note: Type.Optional(Type.String({ maxLength: 2000 })),
@@ -106,6 +108,7 @@ export const LimitsUpdate = Type.Object({
 export const LimitsBody = Type.Object({
   rate_limit: Type.Integer(),
   tpm_rate_limit: Type.Integer(),
+  weight: Type.Integer({ description: "Share of a busy engine relative to other accounts" }),
   gpu_max: Counts,
   gpu_min: Counts,
 });
@@ -230,7 +233,13 @@ export function renderListedRate(request: ListedRequest<"rate">): ListedRateRequ
 }
 
 export function renderLimits({ rates, max, min }: AccountLimits): LimitsBody {
-  return { rate_limit: rates.concurrent, tpm_rate_limit: rates.tokensPerMinute, gpu_max: max, gpu_min: min };
+  return {
+    rate_limit: rates.concurrent,
+    tpm_rate_limit: rates.tokensPerMinute,
+    weight: rates.weight,
+    gpu_max: max,
+    gpu_min: min,
+  };
 }
 
 function listed(request: ListedRequest) {
@@ -304,6 +313,7 @@ export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFe
       const change = {
         ...(body.rate_limit === undefined ? {} : { concurrent: body.rate_limit }),
         ...(body.tpm_rate_limit === undefined ? {} : { tokensPerMinute: body.tpm_rate_limit }),
+        ...(body.weight === undefined ? {} : { weight: body.weight }),
         ...(body.gpu_max === undefined ? {} : { max: body.gpu_max }),
         ...(body.gpu_min === undefined ? {} : { min: body.gpu_min }),
       };

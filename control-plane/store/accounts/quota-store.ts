@@ -25,12 +25,12 @@ export function createQuotaStore(db: Db): QuotaStore {
     async ownRateLimits() {
       const rows = await db
         .selectFrom("accountLimit")
-        .select(["accountId", "rateLimit", "tpmRateLimit"])
-        .where((eb) => eb.or([eb("rateLimit", "is not", null), eb("tpmRateLimit", "is not", null)]))
+        .select(["accountId", "rateLimit", "tpmRateLimit", "weight"])
+        .where((eb) =>
+          eb.or([eb("rateLimit", "is not", null), eb("tpmRateLimit", "is not", null), eb("weight", "is not", null)]),
+        )
         .execute();
-      return new Map(
-        rows.map((row) => [row.accountId, { concurrent: row.rateLimit, tokensPerMinute: tokensOf(row.tpmRateLimit) }]),
-      );
+      return new Map(rows.map((row) => [row.accountId, ratesOf(row)]));
     },
 
     record: (account) => readRecord(db, account),
@@ -189,10 +189,11 @@ function withRequested(record: LimitRecord, request: LimitRequest): LimitRecord 
 }
 
 function withChange(record: LimitRecord, change: LimitChange): LimitRecord {
-  const { concurrent = record.rate.concurrent, tokensPerMinute = record.rate.tokensPerMinute } = change;
+  const { rate } = record;
+  const { concurrent = rate.concurrent, tokensPerMinute = rate.tokensPerMinute, weight = rate.weight } = change;
   return {
     ...record,
-    rate: { concurrent, tokensPerMinute },
+    rate: { concurrent, tokensPerMinute, weight },
     max: withoutNulls({ ...record.max, ...change.max }),
     min: withoutNulls({ ...record.min, ...change.min }),
   };
@@ -208,7 +209,7 @@ async function readRecord(db: Db, account: AccountId): Promise<LimitRecord | und
   const row = await db
     .selectFrom("account as a")
     .leftJoin("accountLimit as l", "l.accountId", "a.accountId")
-    .select(["a.isAdmin", "a.suspendReason", "l.rateLimit", "l.tpmRateLimit", "l.gpuMax", "l.gpuMin"])
+    .select(["a.isAdmin", "a.suspendReason", "l.rateLimit", "l.tpmRateLimit", "l.weight", "l.gpuMax", "l.gpuMin"])
     .where("a.accountId", "=", account)
     .where("a.deletedAt", "is", null)
     .executeTakeFirst();
@@ -216,14 +217,24 @@ async function readRecord(db: Db, account: AccountId): Promise<LimitRecord | und
     row && {
       isAdmin: row.isAdmin,
       suspendReason: row.suspendReason,
-      rate: { concurrent: row.rateLimit, tokensPerMinute: tokensOf(row.tpmRateLimit) },
+      rate: ratesOf(row),
       max: row.gpuMax ?? {},
       min: row.gpuMin ?? {},
     }
   );
 }
 
-const tokensOf = (stored: bigint | null): number | null => (stored === null ? null : Number(stored));
+interface RateColumns {
+  readonly rateLimit: number | null;
+  readonly tpmRateLimit: bigint | null;
+  readonly weight: number | null;
+}
+
+const ratesOf = ({ rateLimit, tpmRateLimit, weight }: RateColumns): LimitRecord["rate"] => ({
+  concurrent: rateLimit,
+  tokensPerMinute: tpmRateLimit === null ? null : Number(tpmRateLimit),
+  weight,
+});
 
 /** Call after `lockAccount`. Stopping deployments count; stopped, failed and deleted ones do not. */
 export async function readGpuUse(
@@ -245,9 +256,10 @@ export async function readGpuUse(
 }
 
 async function writeRecord(trx: Trx, account: AccountId, next: LimitRecord): Promise<void> {
-  const { concurrent, tokensPerMinute } = next.rate;
+  const { concurrent, tokensPerMinute, weight } = next.rate;
   const values = {
     rateLimit: concurrent,
+    weight,
     tpmRateLimit: tokensPerMinute === null ? null : BigInt(tokensPerMinute),
     gpuMax: JSON.stringify(next.max),
     gpuMin: JSON.stringify(next.min),

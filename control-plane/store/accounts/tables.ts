@@ -199,6 +199,7 @@ export interface AccountTables {
     accountId: AccountId;
     rateLimit: number | null;
     tpmRateLimit: bigint | null;
+    weight: number | null;
     gpuMax: Json<GpuCounts>;
     gpuMin: Json<GpuCounts>;
     updatedAt: DefaultTime;

@@ -23,6 +23,7 @@ import * as events from "../migrations/0057-events.ts";
 import * as series from "../migrations/0058-series.ts";
 import * as incidents from "../migrations/0059-incidents.ts";
 import * as serverBatch from "../migrations/0064-server-batch.ts";
+import * as accountWeights from "../migrations/0065-account-weights.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -49,6 +50,7 @@ const migrations: Record<string, Migration> = {
   "0058-series": series,
   "0059-incidents": incidents,
   "0064-server-batch": serverBatch,
+  "0065-account-weights": accountWeights,
 };
 
 /**

@@ -15,7 +15,7 @@ import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 
 const log = pino({ level: "silent" });
-const defaults = { rates: { concurrent: 200, tokensPerMinute: 5_000_000 }, gpus: { perType: 8 } };
+const defaults = { rates: { concurrent: 200, tokensPerMinute: 5_000_000, weight: 1 }, gpus: { perType: 8 } };
 const act = { by: "u:operator", ip: "192.0.2.1", note: "decided" };
 let postgres: TestPostgres;
 let open: OpenDatabase;
@@ -263,8 +263,13 @@ describe("rate limits", () => {
     ).rejects.toMatchObject({ code: "request_open" });
     const request = (await desk.list("rate", 10)).find((one) => one.account === account);
     await desk.resolve("rate", request?.id as string, "approved", undefined, act);
-    expect(await desk.rateLimits(account)).toEqual({ concurrent: 400, tokensPerMinute: 5_000_000 });
+    expect(await desk.rateLimits(account)).toEqual({ concurrent: 400, tokensPerMinute: 5_000_000, weight: 1 });
     await vi.waitFor(() => expect(meter.limits.concurrent).toBe(400), { timeout: 20_000 });
+    const { rates } = await desk.setLimits(account, { weight: 4 }, act);
+    expect(rates).toEqual({ concurrent: 400, tokensPerMinute: 5_000_000, weight: 4 });
+    // An idle meter is dropped at each refresh.
+    const weight = () => replica.rates.meter(account, "model" as DeploymentId).limits.weight;
+    await vi.waitFor(() => expect(weight()).toBe(4), { timeout: 20_000 });
     stopping.abort();
     await running;
     await feed.stop();

@@ -64,3 +64,31 @@ describe("six tenants with unequal requests, each with more than its share, thro
     }
   });
 });
+
+describe("accounts with the weights 1, 2 and 4, each with more than its share, through 3 gateways", {
+  timeout: 240_000,
+}, () => {
+  it.each([
+    ["", []],
+    [" while a host is lost", [0.5]],
+  ] as const)("are served tokens by weight%s (Jain's index at least 0.99)", (_, losses) => {
+    const weights = [1, 1, 2, 2, 4];
+    const shape = { promptTokens: 400, outputTokens: 150 };
+    const scenario: Scenario = {
+      name: "weights",
+      kind: "tenants",
+      instances: Array(5).fill(profiles["8b"]),
+      gateways: 3,
+      seconds: seconds / 2,
+      warmUpSeconds: warmUpSeconds / 2,
+      start: (world) => {
+        for (const [i, weight] of weights.entries()) backlog(world, { ...shape, account: `${i}`, weight }, 300);
+        for (const part of losses) later(world, part * world.endMs, () => world.fleet.lose());
+      },
+    };
+    for (const { tally } of runs(scenario)) {
+      const byWeight = weights.map((weight, i) => (tally.accounts.get(`${i}`)?.tokens ?? 0) / weight);
+      expect(jain(byWeight)).toBeGreaterThanOrEqual(0.99);
+    }
+  });
+});

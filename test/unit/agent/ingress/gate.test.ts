@@ -411,6 +411,45 @@ describe("gate", () => {
     });
   });
 
+  describe("with weights", () => {
+    const weighted = (account: string, weight: number, cost = 10): Probe =>
+      Object.assign(probe(account, 1, cost), { weight });
+
+    it("serves an account of weight 3 three times the tokens of one of weight 1, whatever their requests cost", () => {
+      const gate = gateOf(4, { queueLimit: 1_000 });
+      const running: Probe[] = [];
+      const served = { light: 0, heavy: 0 };
+      const enter = (account: "light" | "heavy") => {
+        const one = account === "light" ? weighted(account, 1, 30) : weighted(account, 3, 10);
+        running.push(one);
+        gate.enter(one);
+      };
+      for (let n = 0; n < 50; n++) for (const account of ["light", "heavy"] as const) enter(account);
+      for (let n = 0; n < 2_000; n++) {
+        const at = running.findIndex(({ state }) => state === "in");
+        const [one] = running.splice(at, 1) as [Probe];
+        const account = one.account as "light" | "heavy";
+        // Twice the expected cost: the weight applies to the correction as well.
+        gate.release(one, 2 * one.cost);
+        served[account] += 2 * one.cost;
+        enter(account);
+      }
+      expect(served.heavy / served.light).toBeGreaterThan(2.9);
+      expect(served.heavy / served.light).toBeLessThan(3.1);
+    });
+
+    it("divides a full queue by weight", () => {
+      const gate = gateOf(1, { queueLimit: 40 });
+      gate.enter(probe("running"));
+      const light = Array.from({ length: 40 }, () => weighted("light", 1));
+      for (const one of light) gate.enter(one);
+      const heavy = Array.from({ length: 40 }, () => weighted("heavy", 3));
+      for (const one of heavy) gate.enter(one);
+      expect(light.filter(({ state }) => state === "out")).toHaveLength(10);
+      expect(heavy.filter(({ state }) => state === "out")).toHaveLength(30);
+    });
+  });
+
   it("keeps permits for accounts that have nothing running, while they were here within a minute", () => {
     let nowMs = 0;
     const gate = gateOf(16, { clock: () => nowMs, queueLimit: 1_000 });

@@ -15,7 +15,8 @@ let nowMs: number;
 beforeEach(() => {
   nowMs = 1_000_000;
 });
-const open = () => new RateMeters({ defaults: { concurrent: 50, tokensPerMinute: 1_000 }, clock: () => nowMs });
+const open = () =>
+  new RateMeters({ defaults: { concurrent: 50, tokensPerMinute: 1_000, weight: 1 }, clock: () => nowMs });
 const take = (rates: RateMeters, key: KeyId, change: Partial<KeyRates> = {}, model = chat, isCounted = false) =>
   rates.keyMeter(key, { ...limits, ...change }).takeWith(rates.meter(ada, model), isCounted);
 const refusal = (attempt: () => unknown): RateLimited => {
@@ -66,7 +67,7 @@ describe("requests per minute of a key", () => {
   });
 
   it("do not count a request that the account's limit refuses", () => {
-    const rates = new RateMeters({ defaults: { concurrent: 1, tokensPerMinute: 100 }, clock: () => nowMs });
+    const rates = new RateMeters({ defaults: { concurrent: 1, tokensPerMinute: 100, weight: 1 }, clock: () => nowMs });
     take(rates, one);
     expect(refusal(() => take(rates, one)).params.limit).toBe("concurrency");
     expect(rates.keyMeter(one, limits).requests).toBe(1);
@@ -119,7 +120,7 @@ it("shows the limit with less left, of the account or of the key", () => {
   });
   for (const permit of permits) permit.end(30);
   expect(headers()).toMatchObject({ "limit-tokens": "100", "remaining-tokens": "40" });
-  rates.setOwnLimits(new Map([[ada, { concurrent: 1, tokensPerMinute: 70 }]]));
+  rates.setOwnLimits(new Map([[ada, { concurrent: 1, tokensPerMinute: 70, weight: 1 }]]));
   expect(headers()).toMatchObject({ "limit-requests": "1", "limit-tokens": "70", "remaining-tokens": "10" });
 });
 

@@ -13,7 +13,7 @@ let nowMs: number;
 let rates: RateMeters;
 beforeEach(() => {
   nowMs = 1_000_000;
-  rates = new RateMeters({ defaults: { concurrent: 2, tokensPerMinute: 100 }, clock: () => nowMs });
+  rates = new RateMeters({ defaults: { concurrent: 2, tokensPerMinute: 100, weight: 1 }, clock: () => nowMs });
 });
 
 const refusal = (account = ada, of = model): RateLimited => {
@@ -99,7 +99,7 @@ describe("the headers", () => {
 describe("account-specific limits", () => {
   it("apply as soon as they are known, also to running requests; missing ones have the default", () => {
     rates.meter(ada, model).take();
-    rates.setOwnLimits(new Map([[ada, { concurrent: 1, tokensPerMinute: null }]]));
+    rates.setOwnLimits(new Map([[ada, { concurrent: 1, tokensPerMinute: null, weight: 1 }]]));
     expect(refusal().params.limit).toBe("concurrency");
     expect(headers()["x-ratelimit-limit-tokens"]).toBe("100");
     expect(headers(bob)["x-ratelimit-limit-requests"]).toBe("2");

@@ -11,7 +11,7 @@ const defaults = { perType: 8 };
 const record: LimitRecord = {
   isAdmin: false,
   suspendReason: null,
-  rate: { concurrent: null, tokensPerMinute: null },
+  rate: { concurrent: null, tokensPerMinute: null, weight: 1 },
   max: { "H100-80GB": 4 },
   min: { "H100-80GB": 2 },
 };
@@ -95,7 +95,7 @@ describe("a request for higher rate limits", () => {
       { concurrent: 199, tokensPerMinute: 6e6 },
     ])
       expect(() => file(change), JSON.stringify(change)).toThrow(expect.objectContaining({ code: "invalid_request" }));
-    const raised = { ...record, rate: { concurrent: 400, tokensPerMinute: null } };
+    const raised = { ...record, rate: { concurrent: 400, tokensPerMinute: null, weight: 1 } };
     expect(() => file({}, raised)).toThrow(/400 concurrent requests and 5000000 tokens/);
   });
 

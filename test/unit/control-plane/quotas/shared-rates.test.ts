@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 
 function replica(id: string) {
-  const meters = new RateMeters({ defaults: { concurrent: 4, tokensPerMinute: 100 }, clock: () => nowMs });
+  const meters = new RateMeters({ defaults: { concurrent: 4, tokensPerMinute: 100, weight: 1 }, clock: () => nowMs });
   const link: RateLink = {
     publish(message) {
       if (!isCut) for (const [other, ear] of ears) if (other !== id) ear(message, id);
