@@ -1,9 +1,26 @@
 import { Command as Base } from "commander";
+import { confirm } from "./confirm.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
 export class Command extends Base {
   override createCommand(name?: string): Command {
     return new Command(name);
+  }
+
+  /**
+   * Adds --yes and, without it, asks `question` before the action. For what cannot be undone. `question` gets the terminal, the
+   * arguments and the flags. `isNeeded`: by the flags.
+   */
+  confirm<Args extends readonly unknown[]>(
+    question: (terminal: Terminal, ...args: Args) => string | Promise<string>,
+    isNeeded: (flags: Readonly<Record<string, unknown>>) => boolean = () => true,
+  ): this {
+    return this.option("-y, --yes", "do not ask for confirmation").hook("preAction", async () => {
+      const flags = this.opts();
+      if (flags["yes"] || !isNeeded(flags)) return;
+      const args = [...this.processedArgs, flags] as unknown as Args;
+      await confirm(pathOf(this), () => question(openTerminal(this), ...args));
+    });
   }
 
   /** Sets the action: it gets the terminal, the arguments in their order, and the flags. */
@@ -27,3 +44,8 @@ const groupOf = (program: Command, name: string, description: string): Command =
   const found = program.commands.find((command) => command.name() === name);
   return (found as Command | undefined) ?? program.command(name).description(description);
 };
+
+/** `stoker deploy delete` */
+export function pathOf(command: Base): string {
+  return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name();
+}

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { CliError, exitCode } from "./cli-error.ts";
+import { printable } from "./printable.ts";
 import { createProgram } from "./program.ts";
-import { printable } from "./terminal.ts";
 
 const manifest = readFileSync(join(import.meta.dirname, "../package.json"), "utf8");
 const { version } = JSON.parse(manifest) as { version: string };

@@ -2,7 +2,7 @@
 
 import type { Command as AnyCommand } from "commander";
 import { exitCode } from "./cli-error.ts";
-import { Command } from "./command.ts";
+import { Command, pathOf } from "./command.ts";
 import { addAccountCommands } from "./commands/account.ts";
 import { addAdminAccount, addAdminPrefixCache } from "./commands/admin-account.ts";
 import { addAdminApplication } from "./commands/admin-application.ts";
@@ -67,10 +67,8 @@ export function createProgram(version: string): Command {
 
 /** Usage errors end with the help command of the group or command. */
 function pointToHelp(command: AnyCommand): void {
-  const path = [command.name()];
-  for (let above = command.parent; above; above = above.parent) path.unshift(above.name());
   const listed = command.commands.length > 0 ? "its commands" : "its arguments and options";
-  command.showHelpAfterError(`(${path.join(" ")} --help lists ${listed})`);
+  command.showHelpAfterError(`(${pathOf(command)} --help lists ${listed})`);
   command.commands.forEach(pointToHelp);
 }
 

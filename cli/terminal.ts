@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { csv } from "../proto/csv.ts";
 import { type Api, openApi } from "./api.ts";
 import { type Connection, findConnection } from "./connection.ts";
+import { printable } from "./printable.ts";
 import { table } from "./table.ts";
 
 export interface Terminal {
@@ -24,16 +25,6 @@ export interface Terminal {
 type Printed<Value> = { [Name in keyof Value]-?: Value[Name] extends string | number ? Name : never }[keyof Value];
 /** By title, a field of the record or its text. */
 export type Columns<Value> = Readonly<Record<string, Printed<Value> | ((value: Value) => string)>>;
-
-/** C0 and C1 control characters except tab, newline and the carriage return of a CSV line, and DEL. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression matches control characters.
-const controls = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]|\r(?!\n)/g;
-
-/**
- * Replaces control characters: names, reasons and log lines come from customers and hosts, and escape sequences in them could
- * rewrite the screen or the clipboard.
- */
-export const printable = (text: string): string => text.replace(controls, "\ufffd");
 
 export const isoTime = (unixSeconds: number): string => new Date(unixSeconds * 1000).toISOString();
 

@@ -77,6 +77,11 @@ export function addAdminDeployment(program: Command): void {
     .command("delete <id>")
     .description("delete one; the data of a container or agent instance is lost")
     .requiredOption("--note <text>", "reason, recorded in the audit log")
+    .confirm(async ({ api }, id: string) => {
+      const one = await api.call<Seen>("GET", of(id));
+      const lost = one.kind === "model" ? "Requests to it fail from then on." : "Its data is lost.";
+      return `Delete ${id} (${one.model_name}, ${statusText(one)}) of ${one.account.display_name}? ${lost}`;
+    })
     .run(async (terminal, id: string, { note }: { note: string }) => {
       const path = `${of(id)}?${new URLSearchParams({ note })}`;
       const answer = await terminal.api.call<{ deploy_id: string }>("DELETE", path);

@@ -8,6 +8,10 @@ export function addAdminKey(program: Command): void {
     .description("create a new API key for the operator account if the key was lost (run on the host)")
     .option("--data <folder>", "data folder of `up` (default: STOKER_DATA, or .stoker)")
     .option("--revoke-others", "revoke all other keys of that account")
+    .confirm(
+      () => "Revoke all other keys of the operator account?",
+      ({ revokeOthers }) => revokeOthers === true,
+    )
     .action((flags: { data?: string; revokeOthers?: boolean }) =>
       runOnHost("admin-key.ts", flags.data, flags.revokeOthers ? ["--revoke-others"] : []),
     );

@@ -32,6 +32,7 @@ export function addAdminSignIn(program: Command): void {
   group
     .command("reset <account>")
     .description("remove all second factors of an account and end its sessions")
+    .confirm((_, name: string) => `Remove all second factors of ${name} and end its sessions?`)
     .run(async (terminal, name: string) => {
       const factors = `${accountsPath}/${await uidOf(terminal.api, name)}/factors`;
       terminal.show(

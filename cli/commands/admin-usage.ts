@@ -35,21 +35,23 @@ export function addAdminUsage(program: Command): void {
     });
 
   for (const verb of ["release", "discard"] as const) {
-    quarantine
+    const command = quarantine
       .command(`${verb} <id>`)
       .description(verb === "release" ? "bill a record by its ticket" : "discard a record")
-      .requiredOption("--note <text>", "reason, recorded in the audit log")
-      .run(async (terminal, id: string, { note }: { note: string }) => {
-        terminal.show(
-          await terminal.api.call<Quarantined>("POST", `${path}/${encodeURIComponent(id)}/${verb}`, { note }),
-          (one) => `${one.id}: ${verb}d, request ${one.request_id}/${one.attempt} of ${one.host_id}`,
-        );
-      });
+      .requiredOption("--note <text>", "reason, recorded in the audit log");
+    if (verb === "discard") command.confirm((_, id: string) => `Discard record ${id}? Its usage is never billed.`);
+    command.run(async (terminal, id: string, { note }: { note: string }) => {
+      terminal.show(
+        await terminal.api.call<Quarantined>("POST", `${path}/${encodeURIComponent(id)}/${verb}`, { note }),
+        (one) => `${one.id}: ${verb}d, request ${one.request_id}/${one.attempt} of ${one.host_id}`,
+      );
+    });
   }
 
   quarantine
     .command("discard-host <host>")
     .description("discard all records of a host")
+    .confirm((_, host: string) => `Discard all records of ${host}? Their usage is never billed.`)
     .requiredOption("--note <text>", "reason, recorded in the audit log")
     .run(async (terminal, host: string, { note }: { note: string }) => {
       terminal.show(

@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Responses } from "../../proto/gen/responses.ts";
+import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { meantBy } from "../meant-by.ts";
@@ -93,13 +94,22 @@ export function addAgent(program: Command): void {
       "deleted with its volume and backups",
       "delete an agent instance, its volume and its backups",
     ],
-  ] as const)
-    agent
-      .command(`${verb} <id>`)
-      .description(description)
-      .run(async (terminal, id: string) => {
-        terminal.show(await terminal.api.call(method, `${of(id)}${suffix}`), () => `${id} ${result}`);
-      });
+  ] as const) {
+    const command = agent.command(`${verb} <id>`).description(description);
+    if (verb === "delete")
+      command.confirm(
+        async ({ api }, id: string) => `Delete ${await labelOf(api, id)} with its volume and all its backups?`,
+      );
+    command.run(async (terminal, id: string) => {
+      terminal.show(await terminal.api.call(method, `${of(id)}${suffix}`), () => `${id} ${result}`);
+    });
+  }
+}
+
+/** `a1 (notes)` */
+async function labelOf(api: Api, id: string): Promise<string> {
+  const { name } = await api.call<Agent>("GET", of(id));
+  return `${id} (${name})`;
 }
 
 export function addBackup(program: Command): void {
@@ -128,6 +138,7 @@ export function addBackup(program: Command): void {
   backup
     .command("delete <agent> <backup>")
     .description("delete a backup")
+    .confirm((_, id: string, name: string) => `Delete backup ${name} of ${id}?`)
     .run(async (terminal, id: string, name: string) => {
       const deleted = await terminal.api.call("DELETE", `${of(id)}/backups/${encodeURIComponent(name)}`);
       terminal.show(deleted, () => `${name} deleted`);
@@ -135,10 +146,14 @@ export function addBackup(program: Command): void {
   for (const [verb, result, description] of [
     ["restore", "restored", "replace the volume by a backup and wait for it"],
     ["verify", "can be restored", "check that a backup can be restored"],
-  ] as const)
-    backup
-      .command(`${verb} <agent> <backup>`)
-      .description(description)
+  ] as const) {
+    const command = backup.command(`${verb} <agent> <backup>`).description(description);
+    if (verb === "restore")
+      command.confirm(
+        async ({ api }, id: string, name: string) =>
+          `Replace the volume of ${await labelOf(api, id)} by backup ${name}? What was written since is lost.`,
+      );
+    command
       .option("--no-wait", "return immediately")
       .run(async (terminal, id: string, name: string, flags: { wait: boolean }) => {
         const started = await terminal.api.call("POST", `${of(id)}/backups/${encodeURIComponent(name)}/${verb}`);
@@ -147,6 +162,7 @@ export function addBackup(program: Command): void {
           flags.wait ? `${name} ${result}` : `Started. \`stoker agent info ${id}\` shows its progress.`,
         );
       });
+  }
 }
 
 /** Waits for the current operation. Throws CliError if it fails. */

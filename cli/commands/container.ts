@@ -64,6 +64,10 @@ export function addContainer(program: Command): void {
   container
     .command("delete <id>")
     .description("delete a container and its data")
+    .confirm(async ({ api }, id: string) => {
+      const { name, state } = await api.call<Container>("GET", path(id));
+      return `Delete container ${id} (${name}, ${state}) and its data?`;
+    })
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<object>("DELETE", path(id)), () => `${id} deleted`);
     });

@@ -90,15 +90,18 @@ export function addDeploy(program: Command): void {
     ["start", "POST", "/start", "is starting"],
   ] as const;
   for (const [verb, method, suffix, result] of verbs) {
-    deploy
-      .command(`${verb} <id>`)
-      .description(`${verb} a deployment`)
-      .run(async (terminal, id: string) => {
-        terminal.show(
-          await terminal.api.call(method, `/deploy/${encodeURIComponent(id)}${suffix}`),
-          () => `${id} ${result}`,
-        );
+    const command = deploy.command(`${verb} <id>`).description(`${verb} a deployment`);
+    if (verb === "delete")
+      command.confirm(async ({ api }, id: string) => {
+        const one = await api.call<Deployment>("GET", `/deploy/${encodeURIComponent(id)}`);
+        return `Delete ${id} (${one.model_name}, ${statusText(one)})? Requests to it fail from then on.`;
       });
+    command.run(async (terminal, id: string) => {
+      terminal.show(
+        await terminal.api.call(method, `/deploy/${encodeURIComponent(id)}${suffix}`),
+        () => `${id} ${result}`,
+      );
+    });
   }
 }
 

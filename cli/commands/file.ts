@@ -43,6 +43,7 @@ export function addFile(program: Command): void {
     .command("delete <id>")
     .alias("rm")
     .description("delete a file")
+    .confirm((_, id: string) => `Delete file ${id}?`)
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call("DELETE", `/v1/files/${encodeURIComponent(id)}`), () => `${id} deleted`);
     });

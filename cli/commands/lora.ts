@@ -60,6 +60,7 @@ export function addLora(program: Command): void {
   lora
     .command("delete <name>")
     .description("delete an adapter, given by its full name with or without owner")
+    .confirm((_, name: string) => `Delete adapter ${name}? Requests to it fail from then on.`)
     .run(async (terminal, given: string) => {
       const name = await nameOf(terminal, given, calledInFull);
       terminal.show(await terminal.api.call("DELETE", pathOf(name)), () => `${name} deleted`);

@@ -54,6 +54,7 @@ export function addAlias(model: Command): void {
   alias
     .command("delete <name>")
     .description("delete an alias; requests that name it receive 404")
+    .confirm((_, name: string) => `Delete alias ${name}? Requests that name it fail from then on.`)
     .option("--installation", "an alias for every account (operators)")
     .run(async (terminal, name: string, { installation }: { installation?: boolean }) => {
       terminal.show(await terminal.api.call<object>("DELETE", pathOf(name, installation)), () => `${name} deleted`);

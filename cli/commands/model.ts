@@ -168,6 +168,9 @@ function addModelChanges(model: Command): void {
   model
     .command("delete <name>")
     .description("delete the deployments of your model")
+    .confirm((_, name: string, { of }: { of: string }) =>
+      of === "ALL" ? `Delete all deployments of ${name}?` : `Delete the deployments of version ${of} of ${name}?`,
+    )
     .requiredOption("--of <version>", "version, or ALL")
     .run(async (terminal, name: string, flags: { of: string }) => {
       const path = `${recordPath(name)}?${new URLSearchParams({ version: flags.of })}`;

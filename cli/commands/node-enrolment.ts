@@ -7,6 +7,7 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Command, nodeGroup } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
+import type { Node } from "../node.ts";
 import { runNode } from "../on-host.ts";
 import { hostName, seconds } from "../option-values.ts";
 
@@ -59,6 +60,10 @@ export function addNodeEnrolment(program: Command): void {
     .command("revoke")
     .description("revoke the certificate of a host; it gets no more requests")
     .argument("<node>", "id or name", hostName)
+    .confirm(async ({ api }, id: string) => {
+      const { name, instances } = await api.call<Node>("GET", `${root}/${encodeURIComponent(id)}`);
+      return `Revoke ${name}? Its ${instances.length} instances are placed elsewhere, and it must join again.`;
+    })
     .option("--note <text>", "reason, recorded in the audit log", "")
     .run(async (terminal, id: string, flags: { note: string }) => {
       const path = `${root}/${encodeURIComponent(id)}/revoke`;

@@ -2,6 +2,7 @@ import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Command, nodeGroup } from "../command.ts";
+import type { Node } from "../node.ts";
 import { hostName, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
 import type { Terminal } from "../terminal.ts";
@@ -53,6 +54,13 @@ export function addNodeOperations(program: Command): void {
     .option("--note <text>", "reason, shown with the host", "")
     .option("--no-wait", "return immediately")
     .option("--dry-run", "show what would move, where to, and what cannot move; change nothing")
+    .confirm(
+      async ({ api }, id: string) => {
+        const { name, instances } = await api.call<Node>("GET", of(id));
+        return `Stop the ${instances.length} instances of ${name} at once and cancel their requests?`;
+      },
+      ({ force, dryRun }) => force === true && dryRun !== true,
+    )
     .run(async (terminal, id: string, flags: DrainFlags) => {
       if (flags.dryRun) {
         const preview = await terminal.api.call<Preview>("GET", `${of(id)}/drain-preview`);
@@ -68,6 +76,7 @@ export function addNodeOperations(program: Command): void {
     .command("remove")
     .description("remove a host that is unavailable and empty")
     .argument("<node>", "id or name", hostName)
+    .confirm((_, id: string) => `Remove host ${id}? It must join again with a new token.`)
     .run(async (terminal, id: string) => {
       const answer = await terminal.api.call<{ node_id: string }>("DELETE", of(id));
       terminal.show(answer, ({ node_id }) => `Host ${node_id} removed.`);
@@ -79,6 +88,11 @@ export function addNodeOperations(program: Command): void {
     .argument("<node>", "id or name", hostName)
     .argument("[instance...]", "only these instances")
     .option("--note <text>", "reason, recorded in the audit log", "")
+    .confirm((_, id: string, instances: string[]) =>
+      instances.length > 0
+        ? `Stop ${instances.join(", ")} on host ${id}?`
+        : `Stop all instances on host ${id} that belong to no deployment?`,
+    )
     .run(async (terminal, id: string, instances: string[], flags: { note: string }) => {
       const body = { instance_ids: instances.length > 0 ? instances : undefined, note: flags.note };
       const path = `${of(id)}/end-unknown`;

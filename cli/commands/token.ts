@@ -68,6 +68,10 @@ export function addToken(program: Command): void {
   token
     .command("delete <id>")
     .description("revoke an API key by its id (`stoker token list`), with all tokens it signed")
+    .confirm(async ({ api }, id: string) => {
+      const { name } = await api.call<Token>("GET", `/v1/api-tokens/id/${encodeURIComponent(id)}`);
+      return `Revoke the key ${id} (${name}) and all tokens it signed?`;
+    })
     .run(async (terminal, id: string) => {
       // This path takes ids only, so a key typed by mistake deletes nothing.
       const revoked = await terminal.api.call<Token>("DELETE", `/v1/api-tokens/id/${encodeURIComponent(id)}`);

@@ -114,6 +114,7 @@ export function addUsageUsers(usage: Command): void {
   usage
     .command("erase-user <user>")
     .description("erase the name of an end user; the sums stay under no name")
+    .confirm((_, user: string) => `Erase the name ${user} from the usage of this account?`)
     .run(async (terminal, user: string) => {
       await terminal.api.call("DELETE", `/v1/usage/users?${queryOf({ user })}`);
       terminal.show({}, () => `Erased ${user}.`);

@@ -48,6 +48,7 @@ export function addVoice(program: Command): void {
   voice
     .command("delete <voice>")
     .description("delete one of your voices, given by its full id or name")
+    .confirm((_, voice: string) => `Delete voice ${voice}?`)
     .run(async (terminal, given: string) => {
       const id = await idOf(terminal, given, calledInFull);
       const deleted = await terminal.api.call("DELETE", `/v1/voices/${encodeURIComponent(id)}`);

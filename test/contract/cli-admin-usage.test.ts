@@ -39,17 +39,18 @@ describe("stoker admin quarantine", () => {
     "passes id and note of a %s, and exits with 4 for an unknown id",
     async (verb) => {
       const asked: unknown[] = [];
+      const yes = verb === "discard" ? ["--yes"] : [];
       const desk = edge.deps.usageQuarantine;
       const before = desk[verb];
       desk[verb] = (id, act) => {
         asked.push([id, act.note]);
         return before(id, act);
       };
-      const done = await stoker(adminKey, "admin", "quarantine", verb, "12", "--note", "looked at it");
+      const done = await stoker(adminKey, "admin", "quarantine", verb, "12", "--note", "looked at it", ...yes);
       desk[verb] = before;
       expect(done.out, done.err).toMatch(new RegExp(`^12: ${verb}d, request request-1/\\d+ of host-1\n$`));
       expect(asked).toEqual([[12n, "looked at it"]]);
-      expect((await stoker(adminKey, "admin", "quarantine", verb, "99", "--note", "x")).code).toBe(4);
+      expect((await stoker(adminKey, "admin", "quarantine", verb, "99", "--note", "x", ...yes)).code).toBe(4);
       const withoutNote = await stoker(adminKey, "admin", "quarantine", verb, "12");
       expect(withoutNote).toMatchObject({ code: 2, out: "" });
       expect(withoutNote.err).toContain("--note");
@@ -72,7 +73,7 @@ describe("stoker admin quarantine", () => {
       asked.push([host, act.note]);
       return discardHost(host, act);
     };
-    const flags = ["admin", "quarantine", "discard-host", "host-1", "--note", "a test host"];
+    const flags = ["admin", "quarantine", "discard-host", "host-1", "--note", "a test host", "--yes"];
     const done = await stoker(adminKey, ...flags);
     expect(done.out, done.err).toBe("2 records of host-1 discarded\n");
     expect(await stoker(apiKey, ...flags)).toMatchObject({ code: 3, out: "" });

@@ -28,11 +28,11 @@ it("lists, renames and deletes voices by id or prefix, and reports unreadable re
   const [list, edit, ended, unreadable, upload, aFolder, unknown] = await Promise.all([
     stoker("voice", "list"),
     stoker("voice", "edit", "ada her", "--name", "Countess"),
-    stoker("voice", "delete", adasVoice.id),
+    stoker("voice", "delete", adasVoice.id, "--yes"),
     stoker("voice", "add", "mine", join(folder, "missing.wav")),
     stoker("file", "upload", join(folder, "missing.jsonl")),
     stoker("voice", "add", "mine", folder),
-    stoker("voice", "delete", "VoiceOfNobody0000000"),
+    stoker("voice", "delete", "VoiceOfNobody0000000", "--yes"),
   ]);
   expect(list.out).toContain(adasVoice.id);
   expect(edit.out).toBe(`${adasVoice.id} renamed to Countess\n`);
@@ -55,7 +55,7 @@ it("creates, lists and deletes adapters by name, with or without owner", async (
     ),
     stoker("lora", "list"),
     stoker("lora", "status", "ada/ink"),
-    stoker("lora", "delete", "ink"),
+    stoker("lora", "delete", "ink", "--yes"),
     stoker("lora", "add", "ada/ink", "--base", "org/model"),
   ]);
   expect(made.out).toMatch(/^\w+\n$/);

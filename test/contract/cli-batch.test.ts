@@ -38,7 +38,7 @@ it("uploads, downloads and deletes a file", async () => {
     err: `error: Could not write ${folder}: it is a folder.\n`,
   });
   expect((await stoker("file", "list")).out).toMatch(new RegExp(`${id} +requests.jsonl +batch +18`));
-  expect((await stoker("file", "delete", id)).out).toBe(`${id} deleted\n`);
+  expect((await stoker("file", "delete", id, "--yes")).out).toBe(`${id} deleted\n`);
   const gone = await stoker("file", "download", id);
   expect(gone.code).not.toBe(0);
   expect(gone.err).toContain("File not found");

@@ -64,8 +64,8 @@ it("shows daily usage and the outcome of a request", async () => {
   expect(users.out, users.err).toBe(
     `PERIOD,USER,REQUESTS,INPUT TOKENS,OUTPUT TOKENS,USD\r\n${dayOfUse},"ann, of sales",1,6,3,0.000000070\r\n${dayOfUse},,1,6,3,0.000000070\r\n`,
   );
-  expect((await stoker(apiKey, "usage", "erase-user", "ann, of sales")).out).toBe("Erased ann, of sales.\n");
-  expect((await stoker(apiKey, "usage", "erase-user", "nobody")).code).toBe(4);
+  expect((await stoker(apiKey, "usage", "erase-user", "ann, of sales", "--yes")).out).toBe("Erased ann, of sales.\n");
+  expect((await stoker(apiKey, "usage", "erase-user", "nobody", "--yes")).code).toBe(4);
   const wrong = await stoker(apiKey, "usage", "--by", "week");
   expect(wrong).toMatchObject({ code: 2, out: "" });
   const shown = await stoker(apiKey, "request", "show", "RequestOfAda");

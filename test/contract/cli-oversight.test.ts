@@ -23,11 +23,11 @@ it("lists deployments of all accounts and shows one with its hosts", async () =>
 });
 
 it("stops, restarts and deletes one, with a reason only", async () => {
-  const acted = async (verb: string) =>
-    (await stoker(adminKey, "admin", "deployment", verb, id, "--note", "it hangs")).out;
+  const acted = async (verb: string, ...flags: string[]) =>
+    (await stoker(adminKey, "admin", "deployment", verb, id, "--note", "it hangs", ...flags)).out;
   expect(await acted("stop")).toBe(`Deployment ${id} stops.\n`);
   expect(await acted("restart")).toBe(`Deployment ${id} restarts.\n`);
-  expect(await acted("delete")).toBe(`Deployment ${id} deleted.\n`);
+  expect(await acted("delete", "--yes")).toBe(`Deployment ${id} deleted.\n`);
   expect(await stoker(adminKey, "admin", "deployment", "stop", id)).toMatchObject({ code: 2 });
   expect((await stoker(adminKey, "admin", "deployment", "logs", id)).out).toMatch(/^2023-04-24T.*Z loading\n$/);
 });

@@ -62,6 +62,8 @@ it("shows and sets the second-factor policy", async () => {
 it("removes the second factors of an account", async () => {
   const reset: unknown[] = [];
   edge.deps.factors.reset = async (account) => reset.push(account);
-  expect((await stoker(adminKey, ["admin", "sign-in", "reset", ada.account])).out).toBe("1 second factors removed\n");
+  expect((await stoker(adminKey, ["admin", "sign-in", "reset", ada.account, "--yes"])).out).toBe(
+    "1 second factors removed\n",
+  );
   expect(reset).toEqual([ada.account]);
 });

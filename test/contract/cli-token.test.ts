@@ -73,12 +73,12 @@ it("lists the minute in which a key expires", async () => {
 });
 
 it("revokes a key by its id only", async () => {
-  expect(await stoker("token", "delete", ada.key)).toMatchObject({
+  expect(await stoker("token", "delete", ada.key, "--yes")).toMatchObject({
     out: `Revoked auto (${ada.key}) and all tokens it signed\n`,
     code: 0,
   });
-  expect((await stoker("token", "delete", "unknown")).code).toBe(4);
-  expect((await stoker("token", "delete", apiKey)).code).toBe(4);
+  expect((await stoker("token", "delete", "unknown", "--yes")).code).toBe(4);
+  expect((await stoker("token", "delete", apiKey, "--yes")).code).toBe(4);
 });
 
 it("signs a restricted token and names unknown values", async () => {

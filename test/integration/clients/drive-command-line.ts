@@ -74,7 +74,7 @@ async function keys(stoker: Stoker, { url }: Server, { CHAT }: Names) {
   const usage = await stoker(["usage"], key);
   const listed = JSON.parse(await stoker(["--json", "token", "list"])) as { token_id: string; name: string }[];
   const id = listed.find(({ name }) => name === "typed")?.token_id ?? "";
-  const ended = await stoker(["token", "delete", id]);
+  const ended = await stoker(["token", "delete", id, "--yes"]);
   const after = await fetch(`${url}/v1/me`, { headers: { authorization: `Bearer ${key}` } });
   return {
     scoped: [scoped.startsWith("jwt:"), said],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { printable } from "../../../cli/terminal.ts";
+import { printable } from "../../../cli/printable.ts";
 
 describe("printable", () => {
   it("replaces all escape sequences", () => {
