@@ -145,17 +145,26 @@ function tlsProblem(host: string, error: unknown): string | undefined {
 
 async function refusal(response: Response): Promise<CliError> {
   const requestId = response.headers.get("x-request-id") ?? undefined;
+  const { status } = response;
   const body = (await response.json().catch(() => undefined)) as ErrorBody | undefined;
-  const text = withCommands(errorText(body) ?? `The server returned status ${response.status}.`);
-  return new CliError(text, exitCodeOfStatus(response.status), { requestId });
+  const text = withCommands(errorText(body) ?? `The server returned status ${status}.`);
+  return new CliError(text, exitCodeOfStatus(status), { requestId, code: errorCode(body), status });
 }
 
 interface ErrorBody {
-  readonly error?: string | { readonly message?: string };
+  readonly code?: string;
+  readonly error?: string | { readonly message?: string; readonly code?: string };
   readonly detail?:
     | string
-    | { readonly error?: string; readonly message?: string }
+    | { readonly error?: string; readonly message?: string; readonly status?: string }
     | readonly { readonly loc: readonly string[]; readonly msg: string }[];
+}
+
+/** Error code in any of the API's formats. */
+export function errorCode({ code, error, detail }: ErrorBody = {}): string | undefined {
+  if (code !== undefined) return code;
+  if (typeof error === "object") return error.code;
+  return typeof detail === "object" && "status" in detail ? detail.status : undefined;
 }
 
 /** Prefixes the field name unless the message already starts with it or is about the whole request. */

@@ -16,14 +16,43 @@ export type ExitCode = (typeof exitCode)[keyof typeof exitCode];
 export class CliError extends Error {
   readonly exitCode: ExitCode;
   readonly requestId: string | undefined;
+  /** Error code of the API, otherwise the meaning of the exit code. */
+  readonly code: string;
+  /** HTTP status, if a server rejected the request. */
+  readonly status: number | undefined;
 
-  constructor(message: string, code: ExitCode, options: { requestId?: string | undefined; cause?: unknown } = {}) {
+  constructor(message: string, code: ExitCode, options: CliErrorOptions = {}) {
     super(message, { cause: options.cause });
     this.name = "CliError";
     this.exitCode = code;
     this.requestId = options.requestId;
+    this.code = options.code ?? codes[code];
+    this.status = options.status;
   }
 }
+
+interface CliErrorOptions {
+  readonly requestId?: string | undefined;
+  readonly code?: string | undefined;
+  readonly status?: number;
+  readonly cause?: unknown;
+}
+
+/** The form that scripts read with --json. */
+export const errorRecord = ({ code, message, requestId, status }: CliError): object => ({
+  error: { code, message, request_id: requestId ?? null, status: status ?? null },
+});
+
+const codes: Readonly<Record<ExitCode, string>> = {
+  0: "done",
+  1: "failed",
+  2: "wrong_usage",
+  3: "not_authenticated",
+  4: "not_found",
+  5: "out_of_funds",
+  6: "timed_out",
+  7: "unavailable",
+};
 
 export function exitCodeOfStatus(status: number): ExitCode {
   if (status === 401 || status === 403) return exitCode.notAuthenticated;

@@ -1,6 +1,9 @@
 import { Command as Base } from "commander";
 import { confirm } from "./confirm.ts";
+import { type OutputFormat, outputFormat, outputOption } from "./output-format.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
+
+type Action<Args extends readonly unknown[]> = (terminal: Terminal, ...args: Args) => void | Promise<void>;
 
 export class Command extends Base {
   override createCommand(name?: string): Command {
@@ -23,9 +26,24 @@ export class Command extends Base {
     });
   }
 
-  /** Sets the action: it gets the terminal, the arguments in their order, and the flags. */
-  run<Args extends readonly unknown[]>(action: (terminal: Terminal, ...args: Args) => void | Promise<void>): this {
-    return this.action((...given: readonly unknown[]) => action(openTerminal(this), ...(given as unknown as Args)));
+  /**
+   * Sets the action, which prints records: it gets the terminal, the arguments in their order, and the flags. Adds --output, unless
+   * the command has an option of that name (the price of output tokens).
+   */
+  run<Args extends readonly unknown[]>(action: Action<Args>): this {
+    if (this.options.some(({ long }) => long === "--output")) return this.stream(action);
+    return this.option(...outputOption, outputFormat).#act(action, () => this.opts<{ output?: OutputFormat }>().output);
+  }
+
+  /** Sets an action that prints something other than records: text, files, events. */
+  stream<Args extends readonly unknown[]>(action: Action<Args>): this {
+    return this.#act(action, () => undefined);
+  }
+
+  #act<Args extends readonly unknown[]>(action: Action<Args>, output: () => OutputFormat | undefined): this {
+    return this.action((...given: readonly unknown[]) =>
+      action(openTerminal(this, output()), ...(given as unknown as Args)),
+    );
   }
 }
 

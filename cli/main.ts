@@ -2,9 +2,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
-import { CliError, exitCode } from "./cli-error.ts";
+import { CliError, errorRecord, exitCode } from "./cli-error.ts";
+import { hasStructuredOutput } from "./output-format.ts";
 import { printable } from "./printable.ts";
-import { createProgram } from "./program.ts";
+import { createProgram, reportUsageErrorsBy } from "./program.ts";
 
 const manifest = readFileSync(join(import.meta.dirname, "../package.json"), "utf8");
 const { version } = JSON.parse(manifest) as { version: string };
@@ -12,13 +13,21 @@ const { version } = JSON.parse(manifest) as { version: string };
 // A reader that closes the pipe (`| head`) is not a failure.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
 
+const isStructured = hasStructuredOutput(process.argv.slice(2));
+const program = createProgram(version);
+if (isStructured) reportUsageErrorsBy(program, exitWith);
 try {
-  await createProgram(version).parseAsync();
+  await program.parseAsync();
 } catch (error) {
   // Arguments that an action parses fail like those that commander parses.
   const isUsage = error instanceof InvalidArgumentError;
   if (!isUsage && !(error instanceof CliError)) throw error;
-  const requestId = isUsage || error.requestId === undefined ? "" : ` (request id ${error.requestId})`;
-  process.stderr.write(printable(`error: ${error.message}${requestId}\n`));
-  process.exitCode = isUsage ? exitCode.wrongUsage : error.exitCode;
+  exitWith(isUsage ? new CliError(error.message, exitCode.wrongUsage) : error);
+}
+
+function exitWith(error: CliError): void {
+  const requestId = error.requestId === undefined ? "" : ` (request id ${error.requestId})`;
+  const text = isStructured ? JSON.stringify(errorRecord(error)) : `error: ${error.message}${requestId}`;
+  process.stderr.write(printable(`${text}\n`));
+  process.exitCode = error.exitCode;
 }

@@ -1,7 +1,7 @@
 // Command tree: one file per group in commands/.
 
-import type { Command as AnyCommand } from "commander";
-import { exitCode } from "./cli-error.ts";
+import type { Command as AnyCommand, CommanderError } from "commander";
+import { CliError, type ExitCode, exitCode } from "./cli-error.ts";
 import { Command, pathOf } from "./command.ts";
 import { addAccountCommands } from "./commands/account.ts";
 import { addAdminAccount, addAdminPrefixCache } from "./commands/admin-account.ts";
@@ -57,12 +57,30 @@ export function createProgram(version: string): Command {
       "URL of the server, or several URLs of one installation separated by commas (default: STOKER_HOST, the profile, a running `up` on this machine, or http://127.0.0.1:8080)",
     )
     .version(version)
-    .exitOverride((error) => process.exit(error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage))
+    .exitOverride((error) => process.exit(exitCodeOf(error)))
     .showHelpAfterError("(stoker --help lists the commands)");
   for (const add of groups) add(program);
   addVersion(program, version);
   program.commands.forEach(pointToHelp);
   return program;
+}
+
+const exitCodeOf = (error: CommanderError): ExitCode => (error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage);
+
+/** Passes usage errors to `report` instead of printing them as text with a help line. */
+export function reportUsageErrorsBy(command: AnyCommand, report: (error: CliError) => void): void {
+  command.configureOutput({ outputError: () => {}, writeErr: () => {} });
+  command.exitOverride((error) => {
+    if (error.exitCode !== 0) {
+      const isHelp = error.code === "commander.help";
+      const text = isHelp
+        ? `Command missing. ${pathOf(command)} --help lists them.`
+        : error.message.replace(/^error: /, "");
+      report(new CliError(text, exitCode.wrongUsage));
+    }
+    process.exit(exitCodeOf(error));
+  });
+  for (const one of command.commands) reportUsageErrorsBy(one, report);
 }
 
 /** Usage errors end with the help command of the group or command. */

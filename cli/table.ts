@@ -3,7 +3,18 @@ import stringWidth from "string-width";
 const gap = "  ";
 
 /** Columns that may be cut: prose first, then names. Ids, keys, times and the first column are never cut. */
-const prose = new Set(["NOTE", "REASON", "DESCRIPTION", "RATES", "VALUES", "DEFAULT", "REQUESTED", "COMPANY"]);
+const prose = new Set([
+  "NOTE",
+  "REASON",
+  "DESCRIPTION",
+  "RATES",
+  "COSTS",
+  "WEIGHTS",
+  "VALUES",
+  "DEFAULT",
+  "REQUESTED",
+  "COMPANY",
+]);
 const names = new Set(["NAME", "MODEL", "BASE", "REPO"]);
 const minWidth = 8;
 

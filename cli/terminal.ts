@@ -4,22 +4,32 @@ import type { Command } from "commander";
 import { csv } from "../proto/csv.ts";
 import { type Api, openApi } from "./api.ts";
 import { type Connection, findConnection } from "./connection.ts";
+import { chosenFormat, type OutputFormat, recordText } from "./output-format.ts";
 import { printable } from "./printable.ts";
 import { table } from "./table.ts";
 
 export interface Terminal {
   readonly connection: Connection;
   readonly api: Api;
-  /** Prints a record: JSON with --json, otherwise text. */
+  /** Prints a record: in the format of --output, otherwise text. */
   show<Value>(value: Value, text: (value: Value) => string): void;
-  rows<Value>(values: readonly Value[], columns: Columns<Value>, empty?: string): void;
+  rows<Value>(values: readonly Value[], columns: Columns<Value>, options?: RowOptions<Value>): void;
   /** Prints records as CSV. */
   csv<Value>(values: readonly Value[], columns: Columns<Value>): void;
   write(text: string): void;
+  /** Prints a line on stderr: text, or a JSON object if records are JSON or YAML. */
   progress(line: string): void;
   /** Clears the screen and moves the cursor to its top. */
   clear(): void;
-  readonly json: boolean;
+  /** Records are printed as JSON or YAML, so whole. */
+  readonly isStructured: boolean;
+}
+
+interface RowOptions<Value> {
+  /** Text of an empty list. */
+  readonly empty?: string;
+  /** Further columns with --output wide. */
+  readonly wide?: Columns<Value>;
 }
 
 type Printed<Value> = { [Name in keyof Value]-?: Value[Name] extends string | number ? Name : never }[keyof Value];
@@ -28,27 +38,30 @@ export type Columns<Value> = Readonly<Record<string, Printed<Value> | ((value: V
 
 export const isoTime = (unixSeconds: number): string => new Date(unixSeconds * 1000).toISOString();
 
-/** Creates the terminal of a command from the global flags. */
-export function openTerminal(command: Command): Terminal {
+/** Creates the terminal of a command from the global flags. `output`: value of --output. */
+export function openTerminal(command: Command, output?: OutputFormat): Terminal {
   const { json = false, host } = command.optsWithGlobals<{ json?: boolean; host?: string }>();
+  const format = chosenFormat(output, json);
+  const isStructured = format === "json" || format === "yaml";
   const connection = findConnection(host, process.env, process.cwd());
   const write = (text: string): void => void process.stdout.write(printable(text));
   // No limit for a pipe or a terminal without a known width.
-  const maxWidth = process.stdout.columns || Number.POSITIVE_INFINITY;
-  const print = (value: unknown): void => write(`${JSON.stringify(value, undefined, 2)}\n`);
+  const maxWidth = (format !== "wide" && process.stdout.columns) || Number.POSITIVE_INFINITY;
   return {
     connection,
     api: openApi(connection),
-    json,
+    isStructured,
     write,
     clear: () => void process.stdout.write("\u001B[2J\u001B[H"),
-    show: (value, text) => (json ? print(value) : write(`${text(value)}\n`)),
-    rows(values, columns, empty = "None.") {
-      if (json) print(values);
-      else write(`${values.length === 0 ? empty : table(Object.keys(columns), cellsOf(values, columns), maxWidth)}\n`);
+    show: (value, text) => write(isStructured ? recordText(value, format) : `${text(value)}\n`),
+    rows(values, columns, { empty = "None.", wide } = {}) {
+      if (isStructured) return write(recordText(values, format));
+      const shown = format === "wide" ? { ...columns, ...wide } : columns;
+      write(`${values.length === 0 ? empty : table(Object.keys(shown), cellsOf(values, shown), maxWidth)}\n`);
     },
     csv: (values, columns) => write(`${csv(Object.keys(columns), cellsOf(values, columns))}\r\n`),
-    progress: (line) => void process.stderr.write(printable(`${line}\n`)),
+    progress: (line) =>
+      void process.stderr.write(printable(isStructured ? `${JSON.stringify({ progress: line })}\n` : `${line}\n`)),
   };
 }
 

@@ -49,7 +49,7 @@ export function addAccountCommands(program: Command): void {
       );
       const path = `/payment/usage/${encodeURIComponent(terminal.connection.key())}?${query}`;
       const found = await terminal.api.call<Usage>("GET", path);
-      if (terminal.json) return terminal.show(found, String);
+      if (terminal.isStructured) return terminal.show(found, String);
       const lines = found.months.flatMap((month) => month.items.map((item) => ({ ...item, period: month.period })));
       terminal[flags.csv ? "csv" : "rows"](lines, {
         MONTH: "period",

@@ -40,7 +40,7 @@ export function addAdminAccount(program: Command): void {
     .run(async (terminal, flags: { email: string; name: string; credit: number }) => {
       const body = { email: flags.email, display_name: flags.name, credit_usd: flags.credit };
       const created = await terminal.api.call<{ uid: string; api_key: string }>("POST", root, body);
-      if (!terminal.json) terminal.progress(`Created account ${created.uid}. Its API key, shown only once:`);
+      if (!terminal.isStructured) terminal.progress(`Created account ${created.uid}. Its API key, shown only once:`);
       terminal.show(created, ({ api_key: key }) => key);
     });
 
@@ -55,14 +55,24 @@ export function addAdminAccount(program: Command): void {
         accounts: Summary[];
         next_cursor: string | null;
       }>("GET", `${root}?${query}`);
-      terminal.rows(accounts, {
-        UID: "uid",
-        NAME: "display_name",
-        EMAIL: "email",
-        FUNDS: (one) => usd(one.funds_usd),
-        SPENT: (one) => usd(one.spent_usd),
-        STATUS: (one) => statusOf(one),
-      });
+      terminal.rows(
+        accounts,
+        {
+          UID: "uid",
+          NAME: "display_name",
+          EMAIL: "email",
+          FUNDS: (one) => usd(one.funds_usd),
+          SPENT: (one) => usd(one.spent_usd),
+          STATUS: (one) => statusOf(one),
+        },
+        {
+          wide: {
+            CREATED: (one) => isoTime(one.created_at).slice(0, 19),
+            TEAM: (one) => (one.is_team_account ? "yes" : "no"),
+            PRIORITY: (one) => (one.may_prioritize ? "yes" : "no"),
+          },
+        },
+      );
       if (more !== null) terminal.progress("More accounts match. Use --search to narrow the list.");
     });
 

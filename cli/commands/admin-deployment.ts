@@ -32,13 +32,25 @@ export function addAdminDeployment(program: Command): void {
       if (filter["account"] !== undefined) filter["account"] = await uidOf(terminal.api, filter["account"]);
       const query = new URLSearchParams({ ...filter, limit: String(limit) });
       const { deployments } = await terminal.api.call<Listed>("GET", `${root}?${query}`);
-      terminal.rows(deployments, {
-        ID: "deploy_id",
-        ACCOUNT: (one) => one.account.display_name,
-        NAME: "model_name",
-        STATUS: statusText,
-        NODES: (one) => [...new Set(one.hosts.map(({ node_name }) => node_name))].join(" ") || "-",
-      });
+      terminal.rows(
+        deployments,
+        {
+          ID: "deploy_id",
+          ACCOUNT: (one) => one.account.display_name,
+          NAME: "model_name",
+          STATUS: statusText,
+          NODES: (one) => [...new Set(one.hosts.map(({ node_name }) => node_name))].join(" ") || "-",
+        },
+        {
+          wide: {
+            KIND: "kind",
+            GPU: ({ config }) => `${config.num_gpus}x${config.gpu}`,
+            ENGINE: "engine",
+            CREATED: (one) => one.created_at.slice(0, 19),
+            REASON: (one) => one.fail_reason || one.pending_reasons[0]?.why || "",
+          },
+        },
+      );
     });
 
   deployment
@@ -50,7 +62,7 @@ export function addAdminDeployment(program: Command): void {
     .command("logs <id>")
     .description("print its log")
     .option("--limit <n>", "maximum number of lines", between(1, 1000), 100)
-    .run(async (terminal, id: string, { limit }: { limit: number }) => {
+    .stream(async (terminal, id: string, { limit }: { limit: number }) => {
       const { entries } = await terminal.api.call<{ entries: Entry[] }>("GET", `${of(id)}/logs?limit=${limit}`);
       for (const entry of entries) printLine(terminal, entry);
     });

@@ -27,7 +27,7 @@ export function addAdminIncidents(program: Command): void {
           SEVERITY: "severity",
           DESCRIPTION: "summary",
         },
-        ended ? "None." : "No incidents.",
+        { empty: ended ? "None." : "No incidents." },
       );
     });
 }

@@ -30,16 +30,18 @@ export function addAdminProvider(program: Command): void {
     .description("list external servers with costs (USD per million tokens, per request) and spending in USD (UTC)")
     .run(async (terminal) => {
       const { servers } = await terminal.api.call<{ servers: Server[] }>("GET", path);
-      terminal.rows(servers, {
-        ID: "deploy_id",
-        MODEL: "model_name",
-        FORMAT: "format",
-        STATUS: "status",
-        HEALTH: ({ health }) => (health.state === "closed" ? "ok" : `${health.state}: ${health.reason}`),
-        COSTS: ({ costs }) => ratesText(costs),
-        MONTH: ({ month }) => spendingText(month),
-        DAY: ({ day }) => spendingText(day),
-      });
+      terminal.rows(
+        servers,
+        {
+          ID: "deploy_id",
+          MODEL: "model_name",
+          STATUS: "status",
+          HEALTH: ({ health }) => (health.state === "closed" ? "ok" : `${health.state}: ${health.reason}`),
+          COSTS: ({ costs }) => ratesText(costs),
+          MONTH: ({ month }) => spendingText(month),
+        },
+        { wide: { FORMAT: "format", DAY: ({ day }) => spendingText(day), URL: "url" } },
+      );
     });
 
   provider

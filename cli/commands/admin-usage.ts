@@ -19,7 +19,7 @@ export function addAdminUsage(program: Command): void {
     .run(async (terminal, { node, limit }: { node?: string; limit: number }) => {
       const query = new URLSearchParams({ ...(node === undefined ? {} : { host_id: node }), limit: String(limit) });
       const page = await terminal.api.call<Page>("GET", `${path}?${query}`);
-      if (terminal.json) return terminal.show(page, String);
+      if (terminal.isStructured) return terminal.show(page, String);
       terminal.rows(
         page.records,
         {
@@ -30,7 +30,7 @@ export function addAdminUsage(program: Command): void {
           AT: (one) => one.at.slice(0, 19),
           REASON: "why",
         },
-        "No records in quarantine.",
+        { empty: "No records in quarantine." },
       );
     });
 

@@ -51,13 +51,24 @@ export function addAgent(program: Command): void {
     .option("--state <which>", "active, inactive or all", "active")
     .run(async (terminal, flags: { state: string }) => {
       const found = await terminal.api.call<Agent[]>("GET", `/v1/agent?state=${encodeURIComponent(flags.state)}`);
-      terminal.rows(found, {
-        ID: "id",
-        NAME: "name",
-        STATE: (one) => one.operation ?? one.state,
-        TYPE: "agent_type",
-        PLAN: "plan_id",
-      });
+      terminal.rows(
+        found,
+        {
+          ID: "id",
+          NAME: "name",
+          STATE: (one) => one.operation ?? one.state,
+          TYPE: "agent_type",
+          PLAN: "plan_id",
+        },
+        {
+          wide: {
+            VERSION: "version",
+            "USD/HOUR": "price_per_hour",
+            "LAST BACKUP": (one) => (one.last_backup_ts === null ? "never" : isoTime(one.last_backup_ts).slice(0, 19)),
+            REASON: (one) => one.fail_reason ?? "",
+          },
+        },
+      );
     });
   agent
     .command("info <id>")

@@ -16,7 +16,7 @@ export function addAuth(program: Command): void {
   auth
     .command("set-token [file]")
     .description("check and store an API key for this server, from a file or stdin")
-    .run(async (terminal, file: string | undefined) => {
+    .stream(async (terminal, file: string | undefined) => {
       if (file === undefined && process.stdin.isTTY) terminal.progress("Paste the key, then press Enter and Ctrl-D.");
       const key = readLocalFile(file ?? "-")
         .toString()
@@ -35,7 +35,7 @@ export function addAuth(program: Command): void {
       "set the sign-in password from a file or stdin and end all browser sessions; accounts with a second factor change it " +
         "in the console",
     )
-    .run(async (terminal, file: string | undefined) => {
+    .stream(async (terminal, file: string | undefined) => {
       if (file === undefined && process.stdin.isTTY)
         terminal.progress("Type the new password, at least 12 characters, then press Enter and Ctrl-D.");
       const password = readLocalFile(file ?? "-")
@@ -51,14 +51,14 @@ export function addAuth(program: Command): void {
     .run(async (terminal) => {
       const link = await terminal.api.call<Responses["POST /v1/auth/sign-in-link"]>("POST", "/v1/auth/sign-in-link");
       terminal.show(link, ({ url }) => url);
-      if (!terminal.json) terminal.progress(`Open it before ${isoTime(link.expires_at)}; it works once.`);
+      if (!terminal.isStructured) terminal.progress(`Open it before ${isoTime(link.expires_at)}; it works once.`);
     });
   auth
     .command("factors")
     .description("list second factors; add and remove them in the console")
     .run(async (terminal) => {
       const list = await terminal.api.call<FactorList>("GET", factorsPath);
-      if (terminal.json) return terminal.show(list, String);
+      if (terminal.isStructured) return terminal.show(list, String);
       terminal.rows(list.factors, {
         ID: "id",
         KIND: "kind",

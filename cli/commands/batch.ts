@@ -4,7 +4,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { atLeast, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
-import type { Terminal } from "../terminal.ts";
+import { isoTime, type Terminal } from "../terminal.ts";
 import { downloadFile, uploadFile } from "./file.ts";
 
 type Batch = Responses["GET /v1/batches/{batch_id}"];
@@ -60,14 +60,25 @@ export function addBatch(program: Command): void {
     .description("list batches, newest first")
     .option("--limit <n>", "maximum number of batches", atLeast(1), 20)
     .run(async (terminal, { limit }: { limit: number }) => {
-      terminal.rows(await newest(terminal, limit), {
-        ID: "id",
-        STATUS: "status",
-        MODEL: (one) => one.model ?? "",
-        DONE: (one) => String(one.request_counts.completed),
-        FAILED: (one) => String(one.request_counts.failed),
-        TOTAL: (one) => String(one.request_counts.total),
-      });
+      terminal.rows(
+        await newest(terminal, limit),
+        {
+          ID: "id",
+          STATUS: "status",
+          MODEL: (one) => one.model ?? "",
+          DONE: (one) => String(one.request_counts.completed),
+          FAILED: (one) => String(one.request_counts.failed),
+          TOTAL: (one) => String(one.request_counts.total),
+        },
+        {
+          wide: {
+            ENDPOINT: "endpoint",
+            CREATED: (one) => isoTime(one.created_at).slice(0, 19),
+            INPUT: "input_file_id",
+            RESULTS: (one) => one.output_file_id ?? "",
+          },
+        },
+      );
     });
   batch
     .command("cancel <id>")
@@ -80,7 +91,7 @@ export function addBatch(program: Command): void {
     .description("print or save the results of a finished batch, one JSON object per line")
     .option("-o, --output <path>", "file to write (default: stdout)")
     .option("--errors", "failed requests instead")
-    .run(async (terminal, id: string, flags: { output?: string; errors?: boolean }) => {
+    .stream(async (terminal, id: string, flags: { output?: string; errors?: boolean }) => {
       const found = await terminal.api.call<Batch>("GET", of(id));
       const file = flags.errors ? found.error_file_id : found.output_file_id;
       if (file === null) {

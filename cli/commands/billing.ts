@@ -16,7 +16,7 @@ export function addBillingCommands(program: Command): void {
     .run(async (terminal, flags: { limit: string }) => {
       const path = `/payment/invoices?${new URLSearchParams({ limit: flags.limit })}`;
       const list = await terminal.api.call<{ invoices: Invoice[] }>("GET", path);
-      if (terminal.json) return terminal.show(list, String);
+      if (terminal.isStructured) return terminal.show(list, String);
       terminal.rows(list.invoices, {
         MONTH: "period",
         STATUS: "status",
@@ -79,7 +79,7 @@ export function addBillingCommands(program: Command): void {
               token_id: key,
               limit: usdOrNone(given ?? "none"),
             });
-      if (terminal.json) return terminal.show(limits, String);
+      if (terminal.isStructured) return terminal.show(limits, String);
       terminal.rows(limits, {
         KEY: "token_id",
         NAME: "name",

@@ -19,7 +19,7 @@ export function addChat(program: Command): void {
     .option("--system <text>", "system message")
     .option("--max-tokens <n>", "maximum number of tokens of the answer", Number)
     .option("--temperature <t>", "0 (deterministic) to 2", Number)
-    .run(
+    .stream(
       async (
         terminal,
         model: string,
@@ -58,14 +58,14 @@ async function streamAnswer(terminal: Terminal, body: object): Promise<string> {
   let usage: Chunk["usage"];
   const request = { ...body, stream: true, stream_options: { include_usage: true } };
   for await (const chunk of terminal.api.stream<Chunk>("/v1/compat/chat/completions", request)) {
-    if (terminal.json) terminal.write(`${JSON.stringify(chunk)}\n`);
+    if (terminal.isStructured) terminal.write(`${JSON.stringify(chunk)}\n`);
     const piece = chunk.choices[0]?.delta?.content ?? "";
     if (piece !== "") firstMs ??= performance.now();
     text += piece;
-    if (!terminal.json) terminal.write(piece);
+    if (!terminal.isStructured) terminal.write(piece);
     usage = chunk.usage ?? usage;
   }
-  if (!terminal.json) terminal.write("\n");
+  if (!terminal.isStructured) terminal.write("\n");
   if (usage && firstMs !== undefined) {
     const rate = usage.completion_tokens / Math.max(0.001, (performance.now() - firstMs) / 1000);
     const cost = usage.estimated_cost === undefined ? "" : `, ${usage.estimated_cost.toFixed(9)} USD`;

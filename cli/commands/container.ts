@@ -1,6 +1,7 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
+import { isoTime } from "../terminal.ts";
 
 type Container = Responses["GET /v1/containers/{container_id}"];
 
@@ -18,14 +19,18 @@ export function addContainer(program: Command): void {
     .run(async (terminal, { inactive }: { inactive?: boolean }) => {
       const state = inactive ? "inactive" : "active";
       const all = await terminal.api.call<Container[]>("GET", `/v1/containers?state=${state}`);
-      terminal.rows(all, {
-        ID: "id",
-        NAME: "name",
-        STATE: "state",
-        GPUS: "gpu_config",
-        "USD/H": "price_per_hour",
-        LOGIN: (one) => loginOf(one) ?? one.fail_reason ?? "",
-      });
+      terminal.rows(
+        all,
+        {
+          ID: "id",
+          NAME: "name",
+          STATE: "state",
+          GPUS: "gpu_config",
+          "USD/H": "price_per_hour",
+          LOGIN: (one) => loginOf(one) ?? one.fail_reason ?? "",
+        },
+        { wide: { IMAGE: "container_image", SINCE: (one) => isoTime(one.start_ts).slice(0, 19) } },
+      );
     });
   container
     .command("create <name>")
@@ -80,7 +85,7 @@ export function addContainer(program: Command): void {
         "GET",
         "/v1/containers/params",
       );
-      if (terminal.json) return terminal.show({ gpus, container_images }, String);
+      if (terminal.isStructured) return terminal.show({ gpus, container_images }, String);
       terminal.rows(gpus, {
         GPUS: "gpu_config",
         "USD/H": "usd_per_hour",

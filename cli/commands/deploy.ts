@@ -3,6 +3,7 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Command, deployGroup } from "../command.ts";
+import { dryRunOption, endDryRun } from "../dry-run.ts";
 import { readLocalFile } from "../local-file.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
@@ -22,7 +23,6 @@ interface CreateFlags {
   readonly arg?: string[];
   /** `create` only. */
   readonly task?: string;
-  /** `create-llm` only. */
   readonly dryRun?: boolean;
   readonly wait: boolean;
   readonly timeout: number;
@@ -50,6 +50,8 @@ type GpuOffer = Responses["GET /deploy/llm/gpu_availability"]["gpus"][number];
 
 type DryRun = Responses["POST /deploy/llm/placement"];
 
+type Fit = Responses["GET /deploy/{deploy_id}/placement"];
+
 export function addDeploy(program: Command): void {
   const deploy = deployGroup(program);
   deploy.addHelpText("after", "\nLogs of a deployment: stoker log <id>");
@@ -58,10 +60,7 @@ export function addDeploy(program: Command): void {
     "--task <task>",
     "task, such as embeddings (default: language model)",
   );
-  addCreate(deploy.command("create-llm <model>").description("deploy a language model on chosen GPUs")).option(
-    "--dry-run",
-    "show whether it fits, the reasons if not, and the price; deploys nothing",
-  );
+  addCreate(deploy.command("create-llm <model>").description("deploy a language model on chosen GPUs"));
   deploy
     .command("list")
     .description("list deployments, newest first")
@@ -72,7 +71,7 @@ export function addDeploy(program: Command): void {
     .command("info <id>")
     .description("show a deployment")
     .run(async (terminal, id: string) => {
-      terminal.show(await terminal.api.call<Deployment>("GET", `/deploy/${encodeURIComponent(id)}`), describe);
+      terminal.show(await terminal.api.call<Deployment>("GET", deploymentPath(id)), describe);
     });
   addUpdate(deploy);
   deploy
@@ -81,29 +80,40 @@ export function addDeploy(program: Command): void {
     .option("--from <time>", "start, Unix seconds or relative such as now-5h (s, m, h, d, w, M)", "now-5h")
     .option("--to <time>", "end, Unix seconds or now", "now")
     .run(async (terminal, id: string, flags: { from: string; to: string }) => {
-      const path = `/deploy/${encodeURIComponent(id)}/stats?${new URLSearchParams({ from: flags.from, to: flags.to })}`;
+      const path = `${deploymentPath(id)}/stats?${new URLSearchParams({ from: flags.from, to: flags.to })}`;
       terminal.show(await terminal.api.call<Stats>("GET", path), statsText);
     });
-  const verbs = [
-    ["delete", "DELETE", "", "deleted"],
-    ["stop", "POST", "/stop", "is stopping"],
-    ["start", "POST", "/start", "is starting"],
-  ] as const;
-  for (const [verb, method, suffix, result] of verbs) {
-    const command = deploy.command(`${verb} <id>`).description(`${verb} a deployment`);
-    if (verb === "delete")
-      command.confirm(async ({ api }, id: string) => {
-        const one = await api.call<Deployment>("GET", `/deploy/${encodeURIComponent(id)}`);
-        return `Delete ${id} (${one.model_name}, ${statusText(one)})? Requests to it fail from then on.`;
-      });
-    command.run(async (terminal, id: string) => {
-      terminal.show(
-        await terminal.api.call(method, `/deploy/${encodeURIComponent(id)}${suffix}`),
-        () => `${id} ${result}`,
-      );
+  deploy
+    .command("delete <id>")
+    .description("delete a deployment")
+    .confirm(async ({ api }, id: string) => {
+      const one = await api.call<Deployment>("GET", deploymentPath(id));
+      return `Delete ${id} (${one.model_name}, ${statusText(one)})? Requests to it fail from then on.`;
+    })
+    .run(async (terminal, id: string) => {
+      terminal.show(await terminal.api.call("DELETE", deploymentPath(id)), () => `${id} deleted`);
     });
-  }
+  deploy
+    .command("stop <id>")
+    .description("stop a deployment; requests to it fail until it is started")
+    .run(async (terminal, id: string) => {
+      terminal.show(await terminal.api.call("POST", `${deploymentPath(id)}/stop`), () => `${id} is stopping`);
+    });
+  deploy
+    .command("start <id>")
+    .description("start a stopped deployment")
+    .option(...dryRunOption("show whether one more instance fits, and the hosts without capacity"))
+    .run(async (terminal, id: string, { dryRun }: { dryRun?: boolean }) => {
+      if (dryRun) {
+        const found = await terminal.api.call<Fit>("GET", `${deploymentPath(id)}/placement`);
+        terminal.show(found, (fit) => fitText(fit));
+        return endDryRun(found.fits);
+      }
+      terminal.show(await terminal.api.call("POST", `${deploymentPath(id)}/start`), () => `${id} is starting`);
+    });
 }
+
+const deploymentPath = (id: string): string => `/deploy/${encodeURIComponent(id)}`;
 
 function addCreate(command: Command): Command {
   const waits = command.name() === "create";
@@ -129,6 +139,7 @@ function addCreate(command: Command): Command {
     )
     .option("--engine <engine>", "engine (default: by the weights and the GPU)")
     .option("--arg <argument>", "engine argument (repeatable)", collect)
+    .option(...dryRunOption("show engine, memory, price and the hosts without capacity"))
     .option("--wait", "wait and print each status change", waits)
     .option("--no-wait", "return immediately")
     .addOption(
@@ -148,6 +159,8 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
   };
   if (flags.task !== undefined && (flags.arg ?? flags.engine) !== undefined)
     throw new CliError("--task cannot be combined with --engine or --arg.", exitCode.wrongUsage);
+  if (flags.task !== undefined && flags.dryRun)
+    throw new CliError("--dry-run supports language models only. Omit --task.", exitCode.wrongUsage);
   const [path, body] =
     flags.task === undefined
       ? ([
@@ -178,7 +191,8 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
         ] as const);
   if (flags.dryRun) {
     const found = await terminal.api.call<DryRun>("POST", `${path}/placement`, body);
-    return terminal.show(found, dryRunText);
+    terminal.show(found, dryRunText);
+    return endDryRun(found.fits);
   }
   const created = await terminal.api.call<Deployment>("POST", path, body);
   const last = flags.wait ? await waitUntilDeployed(terminal, created, flags.timeout) : created;
@@ -227,7 +241,7 @@ function addUpdate(deploy: Command): void {
 }
 
 async function update(terminal: Terminal, id: string, flags: UpdateFlags): Promise<void> {
-  const path = `/deploy/${encodeURIComponent(id)}`;
+  const path = deploymentPath(id);
   const settings = {
     min_instances: flags.min,
     max_instances: flags.max,
@@ -286,12 +300,24 @@ async function list(terminal: Terminal, flags: { state?: string; model?: string 
   const all = await terminal.api.call<Deployment[]>("GET", `/deploy/list${status ?? ""}`);
   const ofModel = flags.model === undefined ? all : all.filter((one) => one.model_name === flags.model);
   const shown = flags.state ? ofModel : ofModel.filter((one) => states["active"]?.includes(one.status));
-  terminal.rows(shown, {
-    ID: "deploy_id",
-    MODEL: "model_name",
-    STATUS: (one) => statusText(one),
-    GPU: (one) => (one.config ? `${one.config.num_gpus}x${one.config.gpu}` : ""),
-  });
+  terminal.rows(
+    shown,
+    {
+      ID: "deploy_id",
+      MODEL: "model_name",
+      STATUS: (one) => statusText(one),
+      GPU: (one) => (one.config ? `${one.config.num_gpus}x${one.config.gpu}` : ""),
+    },
+    {
+      wide: {
+        SCALE: (one) => (one.settings ? `${one.settings.min_instances}-${one.settings.max_instances}` : ""),
+        TASK: (one) => one.task ?? "",
+        WEIGHTS: (one) => one.config?.weights.repo ?? "",
+        CREATED: (one) => one.created_at.slice(0, 19),
+        REASON: (one) => one.fail_reason || one.pending_reasons?.[0]?.why || "",
+      },
+    },
+  );
   const hidden = ofModel.filter((one) => !shown.includes(one));
   if (hidden.length > 0) terminal.progress(`Not shown: ${counted(hidden)}. Use --state any or inactive to list them.`);
 }
@@ -406,13 +432,16 @@ const settingsText = ({ standard_args: set = {} }: Deployment): string =>
     .map(([name, value]) => `${name} ${value}`)
     .join(", ");
 
-function dryRunText({ fits, engine, memory_bytes: bytes, usd_per_hour: usd, refused }: DryRun): string {
+function dryRunText({ engine, memory_bytes: bytes, usd_per_hour: usd, ...fit }: DryRun): string {
   const memory = bytes > 0 ? `about ${(bytes / 1024 ** 3).toFixed(1)} GiB per instance` : "memory unknown";
-  return [
-    `${fits ? "Fits" : "Does not fit now"}: ${engine}, ${memory}, ${usd.toFixed(2)} USD per hour. Nothing was deployed.`,
+  return fitText(fit, `: ${engine}, ${memory}, ${usd.toFixed(2)} USD per hour`);
+}
+
+const fitText = ({ fits, refused }: Fit, more = ""): string =>
+  [
+    `${fits ? "Fits" : "Does not fit now"}${more}. Nothing was changed.`,
     ...refused.map(({ host, why }) => `  ${host}: ${why}`),
   ].join("\n");
-}
 
 function statsText(stats: Stats): string {
   return [

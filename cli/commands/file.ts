@@ -25,20 +25,24 @@ export function addFile(program: Command): void {
     .option("--limit <n>", "maximum number of files", atLeast(1), 50)
     .run(async (terminal, { limit }: { limit: number }) => {
       const { data } = await terminal.api.call<{ data: StoredFile[] }>("GET", `/v1/files?limit=${limit}`);
-      terminal.rows(data, {
-        ID: "id",
-        NAME: "filename",
-        PURPOSE: "purpose",
-        BYTES: "bytes",
-        EXPIRES: (one) => isoTime(one.expires_at).slice(0, 10),
-      });
+      terminal.rows(
+        data,
+        {
+          ID: "id",
+          NAME: "filename",
+          PURPOSE: "purpose",
+          BYTES: "bytes",
+          EXPIRES: (one) => isoTime(one.expires_at).slice(0, 10),
+        },
+        { wide: { CREATED: (one) => isoTime(one.created_at).slice(0, 19) } },
+      );
     });
   file
     .command("download <id>")
     .alias("get")
     .description("print or save a file")
     .option("-o, --output <path>", "file to write (default: stdout)")
-    .run(async (terminal, id: string, { output }: { output?: string }) => downloadFile(terminal, id, output));
+    .stream(async (terminal, id: string, { output }: { output?: string }) => downloadFile(terminal, id, output));
   file
     .command("delete <id>")
     .alias("rm")

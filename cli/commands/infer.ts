@@ -40,7 +40,7 @@ export function addInfer(program: Command): void {
     )
     .option("--stream", "stream the text")
     .option("--webhook <url>", "return immediately and send the result to this URL")
-    .run(async (terminal, flags: Flags) => {
+    .stream(async (terminal, flags: Flags) => {
       const model = flags.model ?? (flags.deployment === undefined ? undefined : `deploy_id:${flags.deployment}`);
       if (model === undefined) throw new CliError("Give a model with -m or a deployment with -d.", exitCode.wrongUsage);
       if (flags.webhook !== undefined) await queue(terminal, pathOf(flags), flags);
@@ -109,9 +109,9 @@ async function print<Event>(
 ): Promise<void> {
   for await (const event of events) {
     const text = textOf(event);
-    terminal.write(terminal.json ? `${JSON.stringify(event)}\n` : (text ?? ""));
+    terminal.write(terminal.isStructured ? `${JSON.stringify(event)}\n` : (text ?? ""));
   }
-  if (!terminal.json) terminal.write("\n");
+  if (!terminal.isStructured) terminal.write("\n");
 }
 
 // Text and files of native inference responses. Files are data URIs in the response.

@@ -56,7 +56,7 @@ export function addInspect(program: Command): void {
     .run(async (terminal, flags: { data?: string }) => {
       const folders = agentFolders(flags.data, process.env, process.cwd());
       const found = await Promise.all(folders.map(inspect));
-      if (terminal.json && found.length === 1) return terminal.show(found[0], String);
+      if (terminal.isStructured && found.length === 1) return terminal.show(found[0], String);
       terminal.show(found, (all) => all.map(describe).join("\n\n"));
     });
 }

@@ -49,7 +49,7 @@ export function addLimits(program: Command): void {
     .description("show limits and the open request")
     .run(async (terminal) => {
       const pool = await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool");
-      if (terminal.json) return terminal.show(pool, String);
+      if (terminal.isStructured) return terminal.show(pool, String);
       const requested = pool.pending_request?.requested_max ?? {};
       const types = new Set([...Object.keys(pool.max_limits), ...Object.keys(requested)]);
       const limits = [...types].map((gpu) => ({ gpu, min: pool.min_limits[gpu] ?? 0, max: pool.max_limits[gpu] ?? 0 }));

@@ -24,7 +24,7 @@ export function addLog(program: Command): void {
     .option("--limit <n>", "maximum number of lines", atLeast(1), 100)
     .option("--instance <id>", "only this instance")
     .option("-f, --follow", "print new lines as they appear")
-    .run(async (terminal, id: string, flags: LogFlags) => {
+    .stream(async (terminal, id: string, flags: LogFlags) => {
       const print = (entry: Entry): void => printLine(terminal, entry);
       const cursor = new LogCursor(flags.from);
       let found = await read(terminal.api, id, flags, cursor.from);
@@ -39,7 +39,7 @@ export function addLog(program: Command): void {
 }
 
 export function printLine(terminal: Terminal, [at, line]: Entry): void {
-  terminal.write(terminal.json ? `${JSON.stringify({ at, line })}\n` : `${isoTime(Number(at))} ${line}\n`);
+  terminal.write(terminal.isStructured ? `${JSON.stringify({ at, line })}\n` : `${isoTime(Number(at))} ${line}\n`);
 }
 
 /** Retries while the server is unavailable and reports that once. */

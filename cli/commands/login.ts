@@ -13,7 +13,7 @@ export function addLogin(program: Command): void {
   program
     .command("login")
     .description("get a key for this machine by signing in with a browser")
-    .run(async ({ connection, progress }) => {
+    .stream(async ({ connection, progress }) => {
       const { host, others = [] } = connection;
       const loginId = randomBytes(24).toString("base64url");
       progress(`Open ${host}/login?cli=${loginId}`);
@@ -28,7 +28,7 @@ export function addLogin(program: Command): void {
   program
     .command("logout")
     .description("revoke the key from `stoker login` and delete it from this machine")
-    .run(async ({ progress }) => {
+    .stream(async ({ progress }) => {
       const path = profilePath(process.env);
       const { STOKER_HOST: stored = "", STOKER_API_KEY: key } = readProfile(path);
       const [host, ...others] = hostsIn(stored);

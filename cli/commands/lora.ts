@@ -3,7 +3,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { calledInFull, meantBy } from "../meant-by.ts";
-import type { Terminal } from "../terminal.ts";
+import { isoTime, type Terminal } from "../terminal.ts";
 
 type LoraStatus = Responses["GET /v1/lora/{lora_name}"];
 
@@ -46,7 +46,11 @@ export function addLora(program: Command): void {
     .description("list your adapters")
     .run(async (terminal) => {
       const all = await terminal.api.call<LoraStatus[]>("GET", "/v1/user/loras");
-      terminal.rows(all, { NAME: "lora_name", BASE: "base_model", STATUS: "status", ID: "deploy_id" });
+      terminal.rows(
+        all,
+        { NAME: "lora_name", BASE: "base_model", STATUS: "status", ID: "deploy_id" },
+        { wide: { CREATED: (one) => isoTime(one.created_at).slice(0, 19), REASON: "fail_reason" } },
+      );
     });
   lora
     .command("status <name>")

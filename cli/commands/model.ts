@@ -95,7 +95,7 @@ export function addModel(program: Command): void {
       const query = flags.versionOf === undefined ? "" : `?${new URLSearchParams({ version: flags.versionOf })}`;
       const path = `${recordPath(name)}/schema/${encodeURIComponent(variant ?? "default")}${query}`;
       const schema = await terminal.api.call<{ fields_in: Field[] }>("GET", path);
-      if (terminal.json) return terminal.show(schema, String);
+      if (terminal.isStructured) return terminal.show(schema, String);
       terminal.rows(schema.fields_in, {
         FIELD: (field) => (field.parent === "" ? field.name : `${field.parent}.${field.name}`),
         TYPE: "ftype",
@@ -145,7 +145,7 @@ function addModelChanges(model: Command): void {
         LICENCE: ({ licence, gated }) => (gated ? `${licence} (gated)` : licence),
       });
       const [first] = models;
-      if (first && !terminal.json)
+      if (first && !terminal.isStructured)
         terminal.progress(
           `Deploy one: stoker deploy create ${first.name}${first.task === "text-generation" ? "" : ` --task ${first.task}`}`,
         );

@@ -27,7 +27,7 @@ export function addNodeEnrolment(program: Command): void {
     .run(async (terminal, flags: { pool: string; ttl: number; node?: string }) => {
       const body = { pool: flags.pool, ttl_seconds: flags.ttl, node_id: flags.node ?? null };
       const made = await terminal.api.call<{ token: string; expires_at: string }>("POST", `${root}/tokens`, body);
-      if (!terminal.json) {
+      if (!terminal.isStructured) {
         terminal.progress(`Valid for one host until ${made.expires_at}. Run on that host:`);
         terminal.progress("  stoker node join --token-file - --control HOST:PORT   (then paste the token)");
         terminal.progress(

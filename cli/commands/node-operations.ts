@@ -2,6 +2,7 @@ import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Command, nodeGroup } from "../command.ts";
+import { dryRunOption, endDryRun } from "../dry-run.ts";
 import type { Node } from "../node.ts";
 import { hostName, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
@@ -107,7 +108,7 @@ export function addNodeOperations(program: Command): void {
   node
     .command("rebalance")
     .description("propose moves that free the most GPUs on one host")
-    .option("--dry-run", "show the moves; required, because moves are not automatic")
+    .option(...dryRunOption("show the moves (required, because moves are not automatic)"))
     .run(async (terminal, flags: { dryRun?: boolean }) => {
       if (!flags.dryRun)
         throw new CliError(
@@ -116,6 +117,7 @@ export function addNodeOperations(program: Command): void {
         );
       const { proposal } = await terminal.api.call<{ proposal: Proposal | null }>("GET", `${root}/rebalance`);
       terminal.show(proposal, proposalText);
+      endDryRun(proposal !== null);
     });
 }
 

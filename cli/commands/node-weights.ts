@@ -49,7 +49,7 @@ export function addNodeWeights(program: Command): void {
     .argument("<node>", "id or name", hostName)
     .argument("<prefetch_id>")
     .description("cancel a prefetch and unpin its weights; the files are evicted when space is needed")
-    .run(async (terminal, name: string, id: string) => {
+    .stream(async (terminal, name: string, id: string) => {
       await terminal.api.call("DELETE", path(name, id));
       terminal.progress(`${id} cancelled on ${name}`);
     });

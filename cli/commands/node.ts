@@ -17,19 +17,32 @@ export function addNode(program: Command): void {
       const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", root);
       const chosen = nodes.filter(({ pool }) => flags.pool === undefined || pool === flags.pool);
       const sorted = chosen.sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
-      terminal.rows(sorted, {
-        NAME: "name",
-        STATE: "state",
-        GPUS: (one) => gpuCounts(one),
-        FREE: (one) => String(one.gpus.filter((gpu) => gpu.is_healthy && !gpu.is_claimed).length),
-        CPU: (one) => percent(one.load?.cpu_ratio ?? null),
-        MEMORY: (one) =>
-          one.load ? `${gibText(one.load.memory_used_bytes)}/${gibText(one.load.memory_total_bytes)}G` : "-",
-        INST: (one) => String(one.instances.length),
-        SEEN: (one) => `${Math.round(one.silent_seconds)}s ago`,
-        ID: "node_id",
-      });
-      if (terminal.json) return;
+      terminal.rows(
+        sorted,
+        {
+          NAME: "name",
+          STATE: "state",
+          GPUS: (one) => gpuCounts(one),
+          FREE: (one) => String(one.gpus.filter((gpu) => gpu.is_healthy && !gpu.is_claimed).length),
+          CPU: (one) => percent(one.load?.cpu_ratio ?? null),
+          MEMORY: (one) =>
+            one.load ? `${gibText(one.load.memory_used_bytes)}/${gibText(one.load.memory_total_bytes)}G` : "-",
+          INST: (one) => String(one.instances.length),
+          SEEN: (one) => `${Math.round(one.silent_seconds)}s ago`,
+          ID: "node_id",
+        },
+        {
+          wide: {
+            POOL: (one) => one.pool || "-",
+            AGENT: "agent_version",
+            DRIVER: (one) => one.nvidia_driver_version || "-",
+            DOCKER: (one) => one.docker_version || "-",
+            CLOCK: (one) => (one.clock_skew_seconds === null ? "-" : `${one.clock_skew_seconds.toFixed(3)}s`),
+            "DATA PATH": "advertise",
+          },
+        },
+      );
+      if (terminal.isStructured) return;
       for (const one of sorted) {
         if (one.condition !== "") terminal.progress(`${one.name}: ${one.condition}`);
         for (const warning of one.warnings.filter(isPlainDataPath)) terminal.progress(`${one.name}: ${warning}`);

@@ -49,21 +49,28 @@ export function addToken(program: Command): void {
     });
   token
     .command("list")
-    .description("list API keys, masked")
+    .description("list API keys; --output wide: also models, limits and addresses")
     .run(async (terminal) => {
       const keys = await terminal.api.call<Token[]>("GET", "/v1/api-tokens");
-      terminal.rows(keys, {
-        ID: "token_id",
-        NAME: "name",
-        KEY: "token",
-        CREATED: (key) => day(key.created_at),
-        "LAST USED": (key) => (key.last_used_at === null ? "never" : day(key.last_used_at)),
-        ROLE: "role",
-        EXPIRES: (key) => (key.expires_at === null ? "never" : minute(key.expires_at)),
-        MODELS: (key) => key.allowed_models?.join(",") ?? "any",
-        LIMITS: limitsText,
-        "ALLOWED FROM": (key) => key.allowed_ips?.join(",") ?? "anywhere",
-      });
+      terminal.rows(
+        keys,
+        {
+          ID: "token_id",
+          NAME: "name",
+          ROLE: "role",
+          "LAST USED": (key) => (key.last_used_at === null ? "never" : day(key.last_used_at)),
+          EXPIRES: (key) => (key.expires_at === null ? "never" : minute(key.expires_at)),
+        },
+        {
+          wide: {
+            KEY: "token",
+            CREATED: (key) => day(key.created_at),
+            MODELS: (key) => key.allowed_models?.join(",") ?? "any",
+            LIMITS: limitsText,
+            "ALLOWED FROM": (key) => key.allowed_ips?.join(",") ?? "anywhere",
+          },
+        },
+      );
     });
   token
     .command("delete <id>")

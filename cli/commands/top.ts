@@ -30,7 +30,7 @@ export function addTop(program: Command): void {
     )
     .option("--every <seconds>", "refresh interval", atLeast(1), 2)
     .run(async (terminal, flags: TopFlags) => {
-      const isLive = Boolean(process.stdout.isTTY) && !terminal.json;
+      const isLive = Boolean(process.stdout.isTTY) && !terminal.isStructured;
       for (;;) {
         await (flags.by === undefined ? showNodes(terminal, flags, isLive) : showUse(terminal, flags, isLive));
         if (!isLive) return;

@@ -56,7 +56,7 @@ export async function showUsageDays(
   const ofOne = ({ day, items }: Days["days"][number]) => ({ day, items: items.filter(({ id }) => id === only) });
   const days = only === undefined ? found.days : found.days.map(ofOne);
   if (only !== undefined && days.every(({ items }) => items.length === 0)) await requireKey(terminal, only);
-  if (terminal.json) return terminal.show({ ...found, days }, String);
+  if (terminal.isStructured) return terminal.show({ ...found, days }, String);
   const lines = days.flatMap(({ day, items }) => items.map((item) => ({ ...item, day })));
   const columns = {
     DAY: "day",
@@ -93,7 +93,7 @@ export function addUsageUsers(usage: Command): void {
         users.push(...page.users);
         after = page.next ?? undefined;
       } while (after !== undefined);
-      if (terminal.json) return terminal.show({ users }, String);
+      if (terminal.isStructured) return terminal.show({ users }, String);
       if (csv) {
         // A user may be called "no name".
         return terminal.csv(users, {
@@ -147,14 +147,27 @@ export function addRequest(program: Command): void {
         `${path}?${query}`,
       );
       // Narrow enough for a terminal.
-      terminal.rows(requests, {
-        REQUEST: "request_id",
-        "AT (UTC)": (one) => isoTime(one.created_at).slice(5, 16).replace("T", " "),
-        MODEL: "model",
-        END: "end_reason",
-        MS: "total_ms",
-        USD: (one) => usd(one.cost),
-      });
+      terminal.rows(
+        requests,
+        {
+          REQUEST: "request_id",
+          "AT (UTC)": (one) => isoTime(one.created_at).slice(5, 16).replace("T", " "),
+          MODEL: "model",
+          END: "end_reason",
+          MS: "total_ms",
+          USD: (one) => usd(one.cost),
+        },
+        {
+          wide: {
+            "QUEUE MS": "queue_ms",
+            "FIRST BYTE MS": "first_byte_ms",
+            TOKENS: tokens,
+            CACHED: "cached_input_tokens",
+            TIER: "service_tier",
+            KEY: "token_id",
+          },
+        },
+      );
       if (isMore)
         terminal.progress(
           `More requests: use --limit (up to ${maxListed}), or --after ${requests.at(-1)?.request_id} for the next page.`,

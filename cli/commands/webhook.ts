@@ -47,13 +47,17 @@ export function addWebhook(program: Command): void {
     .run(async (terminal, { limit }: { limit: number }) => {
       const path = `/v1/webhooks/deliveries?limit=${limit}`;
       const { deliveries } = await terminal.api.call<{ deliveries: Delivery[] }>("GET", path);
-      terminal.rows(deliveries, {
-        ID: "id",
-        STATE: "state",
-        ATTEMPTS: "attempts",
-        LAST: (one) => String(one.last_status ?? one.last_outcome ?? "-"),
-        CREATED: (one) => moment(one.created_at),
-      });
+      terminal.rows(
+        deliveries,
+        {
+          ID: "id",
+          STATE: "state",
+          ATTEMPTS: "attempts",
+          LAST: (one) => String(one.last_status ?? one.last_outcome ?? "-"),
+          CREATED: (one) => moment(one.created_at),
+        },
+        { wide: { REQUEST: "request_id", URL: "url", ERROR: (one) => one.error_code ?? "" } },
+      );
     });
   webhook
     .command("info <id>")

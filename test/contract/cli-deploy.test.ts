@@ -4,6 +4,7 @@ import type { SettingsUpdate } from "../../control-plane/deployments/change.ts";
 import type { DeployRequest } from "../../control-plane/deployments/create.ts";
 import type { HfRequest } from "../../control-plane/deployments/create-by.ts";
 import type { Deployment } from "../../control-plane/deployments/deployment.ts";
+import type { HostId } from "../../proto/ids.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey, deployment } from "../fakes/ports.ts";
 import { runCli } from "./cli-run.ts";
@@ -12,6 +13,7 @@ const { id } = deployment();
 let edge: Edge;
 let asked: HfRequest | undefined;
 let wanted: DeployRequest | undefined;
+let fits = false;
 let changed: SettingsUpdate | undefined;
 let sleepAfterSeconds = 0;
 let listed: readonly Deployment["status"][] = [];
@@ -22,6 +24,10 @@ beforeAll(async () => {
       ...deps,
       placement: {
         ...deps.placement,
+        dryRunNew: async (caller, request) => ({
+          ...(await deps.placement.dryRunNew(caller, request)),
+          ...(fits ? { host: "host-1" as HostId, refused: [] } : {}),
+        }),
         gpus: async () => [
           { ...offer, gpu: "H100-80GB", hourRate: 3n },
           { ...offer, gpu: "L40S-48GB", hourRate: 2n },
@@ -60,9 +66,21 @@ afterAll(() => edge?.close());
 const stoker = (...args: string[]) => runCli(edge, apiKey, args);
 
 it("shows before a deployment whether it fits, the reasons and the price", async () => {
-  const { out, err } = await stoker("deploy", "create-llm", "org/w", "--gpu", "H100-80GB", "--min", "2", "--dry-run");
-  expect(out, err).toContain("Does not fit now: vllm, about 1.0 GiB per instance, 3.58 USD per hour.");
-  expect(out).toContain("host-1: it has no H100-80GB GPU");
+  for (const verb of ["create", "create-llm"]) {
+    const { out, err, code } = await stoker("deploy", verb, "org/w", "--gpu", "H100-80GB", "--min", "2", "--dry-run");
+    expect(out, err).toContain("Does not fit now: vllm, about 1.0 GiB per instance, 3.58 USD per hour.");
+    expect(out).toContain("host-1: it has no H100-80GB GPU");
+    expect(code).toBe(1);
+  }
+  fits = true;
+  const { out, code } = await stoker("deploy", "create-llm", "org/w", "--gpu", "H100-80GB", "--dry-run");
+  fits = false;
+  expect(out).toMatch(/^Fits: /);
+  expect(code).toBe(0);
+  expect(await stoker("deploy", "create", "org/w", "--task", "embeddings", "--dry-run")).toMatchObject({
+    code: 2,
+    out: "",
+  });
 }, 60_000);
 
 it("deploys a model for a given task and waits until it is deployed", async () => {

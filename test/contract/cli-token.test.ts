@@ -51,10 +51,12 @@ it("creates and changes a key with all its rules, and clears those named any or 
 });
 
 it("lists masked keys as a table or JSON", async () => {
-  const listed = await stoker("token", "list");
-  expect(listed.out).toMatch(/^ID +NAME +KEY +CREATED +LAST USED +ROLE +EXPIRES +MODELS +LIMITS +ALLOWED FROM\n/);
-  expect(listed.out).toContain("auto");
-  expect(listed.out).toMatch(/2026-08-06 +never +admin +never +any +none +anywhere/);
+  expect((await stoker("token", "list")).out).toMatch(
+    /^ID +NAME +ROLE +LAST USED +EXPIRES\n\S+ +auto +admin +never +never$/m,
+  );
+  const listed = await stoker("token", "list", "--output", "wide");
+  expect(listed.out).toMatch(/^ID +NAME +ROLE +LAST USED +EXPIRES +KEY +CREATED +MODELS +LIMITS +ALLOWED FROM\n/);
+  expect(listed.out).toMatch(/admin +never +never +\S+ +2026-08-06 +any +none +anywhere/);
   expect(listed.out).not.toContain(apiKey);
   expect(JSON.parse((await stoker("--json", "token", "list")).out)).toMatchObject([
     { token_id: ada.key, name: "auto" },
