@@ -56,7 +56,7 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
         throw unreachable(tried.slice(0, n + 1).join(", "), cause);
       }
       hosts = [host, ...tried.filter((one) => one !== host)];
-      if (!response.ok) throw await refusal(response);
+      if (!response.ok) throw await refusal(response, options.anonymous ? undefined : connection.keySource);
       return response;
     }
     throw new CliError("No server given. Set --host or STOKER_HOST.", exitCode.wrongUsage);
@@ -143,11 +143,12 @@ function tlsProblem(host: string, error: unknown): string | undefined {
   return undefined;
 }
 
-async function refusal(response: Response): Promise<CliError> {
+async function refusal(response: Response, keySource: string | undefined): Promise<CliError> {
   const requestId = response.headers.get("x-request-id") ?? undefined;
   const { status } = response;
   const body = (await response.json().catch(() => undefined)) as ErrorBody | undefined;
-  const text = withCommands(errorText(body) ?? `The server returned status ${status}.`);
+  const said = withCommands(errorText(body) ?? `The server returned status ${status}.`);
+  const text = status === 401 && keySource ? `${said} The key is from ${keySource}.` : said;
   return new CliError(text, exitCodeOfStatus(status), { requestId, code: errorCode(body), status });
 }
 

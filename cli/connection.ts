@@ -1,21 +1,9 @@
-// Server and key, in this order: flags, STOKER_HOST and STOKER_API_KEY, the profile, a server on this machine.
+// Server and key, in this order: flags, STOKER_HOST and STOKER_API_KEY, the profile in use, a server on this machine.
 
-import {
-  chmodSync,
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { homedir } from "node:os";
-import { dirname, join, resolve } from "node:path";
-import { parseEnv } from "node:util";
+import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
+import { chosenProfile, configPath, hostsIn, readConfig, requireProfile } from "./profiles.ts";
 
 export interface Connection {
   readonly host: string;
@@ -23,23 +11,40 @@ export interface Connection {
   readonly others?: readonly string[];
   /** Throws CliError with exit code 3 if no key is found. Commands that need no key do not call it. */
   key(): string;
+  /** Where the key is from. Undefined: there is none. */
+  readonly keySource?: string | undefined;
+  /** Name of the profile with this server. */
+  readonly profile?: string | undefined;
+}
+
+interface ConnectionFlags {
+  readonly host?: string | undefined;
+  readonly profile?: string | undefined;
+  /** The command creates the profile. */
+  readonly isNewProfile?: boolean;
 }
 
 export const localHost = "http://127.0.0.1:8080";
 
 /** `home`: folder of this program, which holds the default data folder of `up`. */
 export function findConnection(
-  flagHost: string | undefined,
+  flags: ConnectionFlags,
   env: NodeJS.ProcessEnv,
   cwd: string,
   home = resolve(import.meta.dirname, ".."),
 ): Connection {
-  const profile = readProfile(profilePath(env));
+  const config = readConfig(env);
+  const { name, profile: found } = chosenProfile(config, flags.profile, env);
+  const isNamed = (flags.profile ?? env["STOKER_PROFILE"] ?? "") !== "";
+  const profile = name !== undefined && isNamed && !flags.isNewProfile ? requireProfile(config, name) : found;
   // STOKER_PORT and STOKER_DATA configure `up` on this machine.
   const here = env["STOKER_PORT"] ? `http://127.0.0.1:${env["STOKER_PORT"]}` : undefined;
   const folders = [join(cwd, ".stoker"), join(home, ".stoker")];
   if (env["STOKER_DATA"]) folders.unshift(resolve(cwd, env["STOKER_DATA"]));
-  const given = hostsIn(flagHost ?? env["STOKER_HOST"] ?? here ?? profile["STOKER_HOST"] ?? "");
+  // A profile named by the flag wins over the environment, one by STOKER_PROFILE or `stoker auth use` does not.
+  const ofFlag = flags.profile === undefined ? undefined : profile;
+  const ofHost = flags.host ?? (ofFlag ? undefined : env["STOKER_HOST"] || here);
+  const given = ofHost === undefined ? (profile?.hosts ?? []) : hostsIn(ofHost);
   // The data folder of a running `up` names its port.
   const running = folders
     .map(runningUp)
@@ -57,35 +62,36 @@ export function findConnection(
   // The key of a server on this machine is never sent to another one.
   const isHere = hosts.every((one) => isLoopback(new URL(one).hostname));
   const localFiles = isHere ? [...(running ? [running.folder] : []), ...folders] : [];
-  const profileHosts = hostsIn(profile["STOKER_HOST"] ?? localHost);
+  const own = profile && hosts.every((one) => profile.hosts.includes(one)) ? profile : undefined;
+  const keyFile = localFiles.map((folder) => join(folder, "admin.key")).find((file) => existsSync(file));
+  const fromProfile: Key | undefined = own && { source: configPath(env), read: () => own.key };
+  const ofEnvironment = env["STOKER_API_KEY"];
+  const fromEnvironment: Key | undefined = ofEnvironment
+    ? { source: "STOKER_API_KEY", read: () => ofEnvironment }
+    : undefined;
+  const fromFile: Key | undefined = keyFile ? { source: keyFile, read: () => readKey(keyFile) } : undefined;
+  const key = (ofFlag && fromProfile) ?? fromEnvironment ?? fromProfile ?? fromFile;
   return {
     host,
     others,
+    profile: own && name,
+    keySource: key?.source,
     key() {
-      const fromProfile = hosts.every((one) => profileHosts.includes(one)) ? profile["STOKER_API_KEY"] : undefined;
-      const key =
-        env["STOKER_API_KEY"] ?? readFirst(localFiles.map((folder) => join(folder, "admin.key"))) ?? fromProfile;
-      if (key === undefined || key === "") {
-        throw new CliError(
-          `No API key for ${host}. Set STOKER_API_KEY, or run 'stoker login'.${notRunning}`,
-          exitCode.notAuthenticated,
-        );
-      }
-      return key;
+      if (key) return key.read();
+      throw new CliError(
+        `No API key for ${host}. Set STOKER_API_KEY, or run 'stoker login'.${notRunning}`,
+        exitCode.notAuthenticated,
+      );
     },
   };
 }
 
-/** `http://one:8080,http://two:8080`: control planes of one installation. */
-export const hostsIn = (text: string): readonly string[] =>
-  text
-    .split(",")
-    .map((one) => one.trim().replace(/\/+$/, ""))
-    .filter((one) => one !== "");
+interface Key {
+  readonly source: string;
+  readonly read: () => string;
+}
 
-function readFirst(paths: readonly string[]): string | undefined {
-  const path = paths.find((candidate) => existsSync(candidate));
-  if (path === undefined) return undefined;
+function readKey(path: string): string {
   try {
     return readFileSync(path, "utf8").trim();
   } catch (cause) {
@@ -149,24 +155,4 @@ function isAlive(pid: number): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
-}
-
-// Server and key of the current user. The file is readable only by that user.
-export function profilePath(env: NodeJS.ProcessEnv): string {
-  return join(env["XDG_CONFIG_HOME"] ?? join(homedir(), ".config"), "stoker", "profile");
-}
-
-export function readProfile(path: string): NodeJS.Dict<string> {
-  return existsSync(path) ? parseEnv(readFileSync(path, "utf8")) : {};
-}
-
-export function writeProfile(path: string, host: string, key: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  // Writing keeps the mode of an existing file.
-  if (existsSync(path)) chmodSync(path, 0o600);
-  writeFileSync(path, `STOKER_HOST=${host}\nSTOKER_API_KEY=${key}\n`, { mode: 0o600 });
-}
-
-export function removeProfile(path: string): void {
-  rmSync(path, { force: true });
 }

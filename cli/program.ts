@@ -32,7 +32,7 @@ import { addInfer } from "./commands/infer.ts";
 import { addInspect } from "./commands/inspect.ts";
 import { addLimits } from "./commands/limits.ts";
 import { addLog } from "./commands/log.ts";
-import { addLogin } from "./commands/login.ts";
+import { addLogin, addLogout } from "./commands/login.ts";
 import { addLora } from "./commands/lora.ts";
 import { addModel } from "./commands/model.ts";
 import { addNode } from "./commands/node.ts";
@@ -56,6 +56,7 @@ export function createProgram(version: string): Command {
       "--host <url>",
       "URL of the server, or several URLs of one installation separated by commas (default: STOKER_HOST, the profile, a running `up` on this machine, or http://127.0.0.1:8080)",
     )
+    .option("--profile <name>", "stored server and key (default: STOKER_PROFILE, or the one of `stoker auth use`)")
     .version(version)
     .exitOverride((error) => process.exit(exitCodeOf(error)))
     .showHelpAfterError("(stoker --help lists the commands)");
@@ -113,6 +114,7 @@ const groups: readonly ((program: Command) => void)[] = [
   addLimits,
   addAuth,
   addLogin,
+  addLogout,
   addToken,
   addWebhook,
   addNodeEnrolment,

@@ -38,12 +38,18 @@ export type Columns<Value> = Readonly<Record<string, Printed<Value> | ((value: V
 
 export const isoTime = (unixSeconds: number): string => new Date(unixSeconds * 1000).toISOString();
 
-/** Creates the terminal of a command from the global flags. `output`: value of --output. */
-export function openTerminal(command: Command, output?: OutputFormat): Terminal {
-  const { json = false, host } = command.optsWithGlobals<{ json?: boolean; host?: string }>();
+interface GlobalFlags {
+  readonly json?: boolean;
+  readonly host?: string;
+  readonly profile?: string;
+}
+
+/** Creates the terminal of a command from the global flags. `output`: value of --output. `isNewProfile`: --profile may be a new one. */
+export function openTerminal(command: Command, output?: OutputFormat, isNewProfile = false): Terminal {
+  const { json = false, host, profile } = command.optsWithGlobals<GlobalFlags>();
   const format = chosenFormat(output, json);
   const isStructured = format === "json" || format === "yaml";
-  const connection = findConnection(host, process.env, process.cwd());
+  const connection = findConnection({ host, profile, isNewProfile }, process.env, process.cwd());
   const write = (text: string): void => void process.stdout.write(printable(text));
   // No limit for a pipe or a terminal without a known width.
   const maxWidth = (format !== "wide" && process.stdout.columns) || Number.POSITIVE_INFINITY;

@@ -1,33 +1,32 @@
 import type { Responses } from "../../proto/gen/responses.ts";
-import { openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
-import { profilePath, writeProfile } from "../connection.ts";
 import { readLocalFile } from "../local-file.ts";
 import { meantBy } from "../meant-by.ts";
-import { isoTime } from "../terminal.ts";
+import { isoTime, openTerminal } from "../terminal.ts";
+import { addProfiles } from "./auth-profiles.ts";
+import { addLogin, addLogout, store } from "./login.ts";
 
 type FactorList = Responses["GET /v1/me/factors"];
 
 export function addAuth(program: Command): void {
   const auth = program
     .command("auth")
-    .description("API key of this machine, password and second factors of the account");
+    .description("servers and keys of this machine, password and second factors of the account");
+  addLogin(auth);
+  addLogout(auth);
+  addProfiles(auth);
   auth
     .command("set-token [file]")
-    .description("check and store an API key for this server, from a file or stdin")
-    .stream(async (terminal, file: string | undefined) => {
+    .description("check an API key for this server, from a file or stdin, and store it in a profile")
+    .action(async (file: string | undefined, _flags: object, command: Command) => {
+      const terminal = openTerminal(command, undefined, true);
       if (file === undefined && process.stdin.isTTY) terminal.progress("Paste the key, then press Enter and Ctrl-D.");
       const key = readLocalFile(file ?? "-")
         .toString()
         .trim();
       if (!/^[\x21-\x7e]{8,}$/.test(key)) throw new CliError("Invalid API key format.", exitCode.wrongUsage);
-      const { host, others = [] } = terminal.connection;
-      const me = await openApi({ host, others, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
-      const path = profilePath(process.env);
-      const hosts = [host, ...others].join(",");
-      writeProfile(path, hosts, key);
-      terminal.progress(`Stored for ${me.display_name} at ${hosts} in ${path}.`);
+      terminal.progress(await store(terminal.connection, key, command.optsWithGlobals<{ profile?: string }>().profile));
     });
   auth
     .command("set-password [file]")

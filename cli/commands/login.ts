@@ -4,42 +4,64 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type Api, openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
-import { hostsIn, profilePath, readProfile, removeProfile, writeProfile } from "../connection.ts";
+import { chosenProfile, configPath, readConfig, removeProfile, requireProfile, storeProfile } from "../profiles.ts";
+import { openTerminal, type Terminal } from "../terminal.ts";
 
 /** The server keeps an approval for this time. */
 const loginLimitMs = 600_000;
 
-export function addLogin(program: Command): void {
-  program
+/** `stoker login` and `stoker auth login` are the same. */
+export function addLogin(parent: Command): void {
+  parent
     .command("login")
-    .description("get a key for this machine by signing in with a browser")
-    .stream(async ({ connection, progress }) => {
-      const { host, others = [] } = connection;
-      const loginId = randomBytes(24).toString("base64url");
-      progress(`Open ${host}/login?cli=${loginId}`);
-      progress(`and check that the page shows the code ${codeOf(loginId)}. Waiting ...`);
-      const key = await awaitKey(openApi(connection, { anonymous: true }), loginId);
-      const me = await openApi({ ...connection, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
-      const path = profilePath(process.env);
-      writeProfile(path, [host, ...others].join(","), key);
-      progress(`Signed in as ${me.display_name} at ${host}. The API key is stored in ${path}.`);
-    });
+    .description("get a key for this machine by signing in with a browser, and store it in a profile")
+    .action(async (_flags: object, command: Command) => login(openTerminal(command, undefined, true), command));
+}
 
-  program
+export function addLogout(parent: Command): void {
+  parent
     .command("logout")
-    .description("revoke the key from `stoker login` and delete it from this machine")
-    .stream(async ({ progress }) => {
-      const path = profilePath(process.env);
-      const { STOKER_HOST: stored = "", STOKER_API_KEY: key } = readProfile(path);
-      const [host, ...others] = hostsIn(stored);
-      if (host === undefined || key === undefined) {
-        progress("No key is stored on this machine.");
-        return;
-      }
-      const result = await revokeKey(openApi({ host, others, key: () => key }), key);
-      removeProfile(path);
-      progress(`${result} Removed ${path}.`);
-    });
+    .description("revoke the key from `stoker login` and delete its profile from this machine")
+    .stream((terminal, _flags: object, command: Command) => logout(terminal, command));
+}
+
+const profileFlag = (command: Command): string | undefined => command.optsWithGlobals<{ profile?: string }>().profile;
+
+async function login({ connection, progress }: Terminal, command: Command): Promise<void> {
+  const { host } = connection;
+  const loginId = randomBytes(24).toString("base64url");
+  progress(`Open ${host}/login?cli=${loginId}`);
+  progress(`and check that the page shows the code ${codeOf(loginId)}. Waiting ...`);
+  const key = await awaitKey(openApi(connection, { anonymous: true }), loginId);
+  progress(await store(connection, key, profileFlag(command)));
+}
+
+/** Checks a key and stores it in a profile, which is then in use. Returns a message. Throws CliError if the server rejects it. */
+export async function store(
+  { host, others = [] }: Pick<Terminal["connection"], "host" | "others">,
+  key: string,
+  profile: string | undefined,
+): Promise<string> {
+  const me = await openApi({ host, others, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
+  const name = storeProfile(process.env, profile, { hosts: [host, ...others], key });
+  return `Signed in as ${me.display_name} at ${host}. The key is stored in profile ${name}, now in use (${configPath(process.env)}).`;
+}
+
+async function logout({ progress }: Terminal, command: Command): Promise<void> {
+  const config = readConfig(process.env);
+  const { name } = chosenProfile(config, profileFlag(command), process.env);
+  if (name === undefined) {
+    const left = Object.keys(config.profiles).join(", ");
+    progress(left ? `No profile is in use. Choose one with --profile: ${left}.` : "No key is stored on this machine.");
+    return;
+  }
+  const { hosts, key } = requireProfile(config, name);
+  const [host = "", ...others] = hosts;
+  const result = await revokeKey(openApi({ host, others, key: () => key }), key);
+  removeProfile(process.env, name);
+  const left = Object.keys(config.profiles).filter((one) => one !== name);
+  progress(`${result} Removed profile ${name}.`);
+  if (left.length > 0) progress(`Left: ${left.join(", ")}. Choose one: stoker auth use NAME`);
 }
 
 /** The sign-in page shows the same code. */

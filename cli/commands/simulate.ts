@@ -25,7 +25,8 @@ export function addSimulate(program: Command): void {
     .option("--seed <n>", "random seed (1)")
     .option("--json", "write outcomes as JSON lines");
   command.action(() => {
-    const chosen = command.opts() as Readonly<Record<string, string | readonly string[] | true>>;
+    // The parser gives options that `stoker` has too, --json and --profile, to `stoker`.
+    const chosen = command.optsWithGlobals() as Readonly<Record<string, string | readonly string[] | true>>;
     const args = command.options.flatMap((option) => {
       const value = chosen[option.attributeName()];
       if (value === undefined) return [];

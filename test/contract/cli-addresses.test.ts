@@ -74,8 +74,9 @@ it.each([["auth", "set-token"], ["login"]])(
         stdio: ["pipe", "ignore", "pipe"],
       });
       child.stdin.end("stk_12345678\n");
-      expect(await text(child.stderr)).toMatch(/(Stored for|Signed in as) ada/);
-      expect(readFileSync(join(home, "stoker", "profile"), "utf8")).toContain(`STOKER_HOST=${host}\n`);
+      expect(await text(child.stderr)).toMatch(/Signed in as ada/);
+      const { current, profiles } = JSON.parse(readFileSync(join(home, "stoker", "config.json"), "utf8"));
+      expect([current, profiles.default.hosts.join(",")]).toEqual(["default", host]);
     } finally {
       rmSync(home, { recursive: true });
     }

@@ -23,7 +23,7 @@ async function terminalOf(ports: ReturnType<typeof fakePorts>) {
   const env = { PATH: process.env["PATH"], HOME: config, XDG_CONFIG_HOME: config };
   const stoker = (...words: string[]) =>
     promisify(execFile)(process.execPath, [join(root, "cli/main.ts"), "--host", host, ...words], { env, cwd: config });
-  return { host, stoker, profile: join(config, "stoker", "profile") };
+  return { host, stoker, profile: join(config, "stoker", "config.json") };
 }
 
 it("login stores the key it was given, for its owner alone, and asks again when a wait ran out", async () => {
@@ -46,12 +46,15 @@ it("login stores the key it was given, for its owner alone, and asks again when 
   expect(stderr).toContain(`the code ${code}`);
   expect(stderr).toContain(`Signed in as ${ada.displayName}`);
   expect(stdout + stderr).not.toContain(apiKey);
-  expect(readFileSync(profile, "utf8")).toBe(`STOKER_HOST=${host}\nSTOKER_API_KEY=${apiKey}\n`);
+  expect(JSON.parse(readFileSync(profile, "utf8"))).toEqual({
+    current: "default",
+    profiles: { default: { hosts: [host], key: apiKey } },
+  });
   expect(statSync(profile).mode & 0o777).toBe(0o600);
 
   const out = await stoker("logout");
-  expect(out.stderr).toContain("Removed");
-  expect(existsSync(profile)).toBe(false);
+  expect(out.stderr).toContain("Removed profile default.");
+  expect(readFileSync(profile, "utf8")).not.toContain(apiKey);
   expect((await stoker("logout")).stderr).toContain("No key is stored");
 });
 

@@ -1,0 +1,69 @@
+// `stoker auth status`, `list`, `use` and `token`: profiles of this machine.
+import type { Responses } from "../../proto/gen/responses.ts";
+import type { Command } from "../command.ts";
+import { configPath, readConfig, requireProfile, writeConfig } from "../profiles.ts";
+
+type Account = Responses["GET /v1/me"];
+
+export function addProfiles(auth: Command): void {
+  auth
+    .command("status")
+    .description("show server, key and account that commands use; exits with 3 if the key is rejected")
+    .run(async (terminal) => {
+      const { host, others = [], profile, keySource } = terminal.connection;
+      const key = terminal.connection.key();
+      const { uid, display_name, email, is_admin } = await terminal.api.call<Account>("GET", "/v1/me");
+      const status = {
+        profile: profile ?? null,
+        hosts: [host, ...others],
+        key: masked(key),
+        key_source: keySource ?? null,
+        account: { uid, display_name, email, is_admin },
+      };
+      terminal.show(status, () =>
+        [
+          `profile  ${profile ?? "none"}`,
+          `server   ${status.hosts.join(", ")}`,
+          `key      ${status.key} from ${keySource}`,
+          `account  ${display_name} (${uid})${email === null ? "" : ` ${email}`}${is_admin ? ", operator" : ""}`,
+        ].join("\n"),
+      );
+    });
+  auth
+    .command("list")
+    .description("list profiles; * marks the one in use")
+    .run((terminal) => {
+      const { current, profiles } = readConfig(process.env);
+      const rows = Object.entries(profiles).map(([name, { hosts, key }]) => ({
+        name,
+        hosts,
+        key: masked(key),
+        in_use: name === current,
+      }));
+      terminal.rows(
+        rows,
+        {
+          PROFILE: ({ name, in_use }) => `${name}${in_use ? " *" : ""}`,
+          SERVER: ({ hosts }) => hosts.join(","),
+          KEY: "key",
+        },
+        { empty: `No profiles in ${configPath(process.env)}. \`stoker login\` creates one.` },
+      );
+    });
+  auth
+    .command("use <profile>")
+    .description("use a profile from now on; --profile and STOKER_PROFILE choose one for a single command")
+    .run((terminal, name: string) => {
+      const config = readConfig(process.env);
+      const { hosts } = requireProfile(config, name);
+      writeConfig(process.env, { ...config, current: name });
+      terminal.show({ profile: name, hosts }, () => `Using profile ${name}: ${hosts.join(", ")}`);
+    });
+  auth
+    .command("token")
+    .description("print the API key that commands use, for scripts")
+    .run((terminal) => terminal.show({ token: terminal.connection.key() }, ({ token }) => token));
+}
+
+/** Last characters of a key, by which lists of keys name it. */
+const masked = (key: string): string => `...${key.slice(-4)}`;
