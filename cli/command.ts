@@ -1,6 +1,6 @@
 import { Command as Base } from "commander";
 import { confirm } from "./confirm.ts";
-import { type OutputFormat, outputFormat, outputOption } from "./output-format.ts";
+import { type OutputFormat, outputOption } from "./output-format.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
 type Action<Args extends readonly unknown[]> = (terminal: Terminal, ...args: Args) => void | Promise<void>;
@@ -32,7 +32,7 @@ export class Command extends Base {
    */
   run<Args extends readonly unknown[]>(action: Action<Args>): this {
     if (this.options.some(({ long }) => long === "--output")) return this.stream(action);
-    return this.option(...outputOption, outputFormat).#act(action, () => this.opts<{ output?: OutputFormat }>().output);
+    return this.addOption(outputOption()).#act(action, () => this.opts<{ output?: OutputFormat }>().output);
   }
 
   /** Sets an action that prints something other than records: text, files, events. */

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from "commander";
+import { Option } from "commander";
 import { stringify } from "yaml";
 import { CliError, exitCode } from "./cli-error.ts";
 
@@ -7,13 +7,8 @@ const formats = ["table", "wide", "json", "yaml"] as const;
 /** `wide`: a table with more columns, whose cells are never cut. */
 export type OutputFormat = (typeof formats)[number];
 
-export const outputOption = ["-o, --output <format>", `${formats.join(", ")} (--json: json)`] as const;
-
-export function outputFormat(text: string): OutputFormat {
-  const format = formats.find((one) => one === text);
-  if (!format) throw new InvalidArgumentError(`Must be one of ${formats.join(", ")}.`);
-  return format;
-}
+export const outputOption = (): Option =>
+  new Option("-o, --output <format>", "format of records; --json is json").choices(formats);
 
 /** Format by the two flags. Throws CliError if they differ. */
 export function chosenFormat(output: OutputFormat | undefined, json: boolean): OutputFormat {

@@ -24,6 +24,7 @@ import { addAuth } from "./commands/auth.ts";
 import { addBatch } from "./commands/batch.ts";
 import { addBillingCommands } from "./commands/billing.ts";
 import { addChat } from "./commands/chat.ts";
+import { addCompletion } from "./commands/completion.ts";
 import { addContainer } from "./commands/container.ts";
 import { addDeploy } from "./commands/deploy.ts";
 import { addEvents } from "./commands/events.ts";
@@ -120,6 +121,7 @@ const groups: readonly ((program: Command) => void)[] = [
   addNodeEnrolment,
   addNodeOperations,
   addNode,
+  addCompletion,
   addTop,
   addInspect,
   addAdminAccount,

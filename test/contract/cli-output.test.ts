@@ -39,7 +39,7 @@ describe("--output", () => {
     expect(await stoker("deploy", "list", "-o", "xml")).toMatchObject({
       code: 2,
       out: "",
-      err: expect.stringContaining("Must be one of table, wide, json, yaml."),
+      err: expect.stringContaining("Allowed choices are table, wide, json, yaml."),
     });
     expect(await stoker("deploy", "list", "--json", "-o", "yaml")).toMatchObject({ code: 2, out: "" });
   }, 60_000);
