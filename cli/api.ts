@@ -11,7 +11,7 @@ export interface Api {
     headers?: Readonly<Record<string, string>>,
   ): Promise<Body>;
   /** Yields the JSON of each server-sent event and ends at `[DONE]`. */
-  stream<Event>(path: string, body: unknown): AsyncGenerator<Event>;
+  stream<Event>(path: string, body: unknown, signal?: AbortSignal): AsyncGenerator<Event>;
   /** Sends a form and streams its files. */
   upload<Body>(path: string, form: FormData): Promise<Body>;
   /** Streams the bytes of a response. */
@@ -29,6 +29,7 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
     path: string,
     body: unknown,
     headers: Readonly<Record<string, string>>,
+    signal?: AbortSignal,
   ) =>
     fetch(host + path, {
       method,
@@ -38,19 +39,20 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
         ...(body === undefined || body instanceof FormData ? {} : { "content-type": "application/json" }),
       },
       ...(body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) }),
-      signal: AbortSignal.timeout(limitMs),
+      signal: AbortSignal.any([AbortSignal.timeout(limitMs), ...(signal ? [signal] : [])]),
     });
   const send = async (
     method: string,
     path: string,
     body: unknown,
     headers: Readonly<Record<string, string>> = {},
+    signal?: AbortSignal,
   ): Promise<Response> => {
     const tried = hosts;
     for (const [n, host] of tried.entries()) {
       let response: Response;
       try {
-        response = await request(host, method, path, body, headers);
+        response = await request(host, method, path, body, headers, signal);
       } catch (cause) {
         if (n + 1 < tried.length && isSafeToRetry(method, cause)) continue;
         throw unreachable(tried.slice(0, n + 1).join(", "), cause);
@@ -72,8 +74,8 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
     async download(path: string) {
       return (await send("GET", path, undefined)).body ?? new ReadableStream();
     },
-    async *stream<Event>(path: string, body: unknown) {
-      const response = await send("POST", path, body);
+    async *stream<Event>(path: string, body: unknown, signal?: AbortSignal) {
+      const response = await send("POST", path, body, {}, signal);
       const requestId = response.headers.get("x-request-id") ?? undefined;
       for await (const data of events(response.body ?? new ReadableStream())) {
         if (data === "[DONE]") return;
@@ -109,37 +111,53 @@ function isConnectError(cause: unknown): boolean {
 
 function unreachable(host: string, cause: unknown): unknown {
   if (cause instanceof CliError) return cause;
-  if ((cause as Error).name === "TimeoutError") {
-    return new CliError(`No response from ${host} within ${limitMs / 1000} s.`, exitCode.timedOut, { cause });
-  }
-  const tls = tlsProblem(host, cause);
-  if (tls) return new CliError(tls, exitCode.unavailable, { cause });
-  return new CliError(
-    `Could not reach ${host}. Start Stoker with ./scripts/up, or set --host or STOKER_HOST to its URL, or STOKER_DATA to its data folder.`,
-    exitCode.unavailable,
-    { cause },
-  );
+  const { problem, fix } = connectionFailure(host, cause);
+  const code = isTimeout(cause) ? exitCode.timedOut : exitCode.unavailable;
+  return new CliError([problem, fix].filter((text) => text !== "").join(" "), code, { cause });
+}
+
+const isTimeout = (cause: unknown): boolean => (cause as Error).name === "TimeoutError";
+
+interface ConnectionFailure {
+  readonly problem: string;
+  /** What to do about it, or empty. */
+  readonly fix: string;
+}
+
+/** Cause of a request without a response. */
+export function connectionFailure(host: string, cause: unknown, waitedMs = limitMs): ConnectionFailure {
+  if (isTimeout(cause)) return { problem: `No response from ${host} within ${waitedMs / 1000} s.`, fix: "" };
+  const fix =
+    "Start Stoker with ./scripts/up, or set --host or STOKER_HOST to its URL, or STOKER_DATA to its data folder.";
+  return tlsFailure(host, cause) ?? { problem: `Could not reach ${host}.`, fix };
 }
 
 /** Undefined if TLS did not cause the failure. */
-function tlsProblem(host: string, error: unknown): string | undefined {
+function tlsFailure(host: string, error: unknown): ConnectionFailure | undefined {
   const { code = "", message = "" } = ((error as Error).cause ?? {}) as { code?: string; message?: string };
-  if (code === "CERT_HAS_EXPIRED") return `The certificate of ${host} has expired. Renew it on the server.`;
+  if (code === "CERT_HAS_EXPIRED")
+    return { problem: `The certificate of ${host} has expired.`, fix: "Renew it on the server." };
   if (code === "ERR_TLS_CERT_ALTNAME_INVALID")
-    return `The certificate of ${host} is for another name. Use a name that the certificate holds: --host or STOKER_HOST.`;
+    return {
+      problem: `The certificate of ${host} is for another name.`,
+      fix: "Use a name that the certificate holds: --host or STOKER_HOST.",
+    };
   if (/CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/.test(code))
-    return (
-      `The certificate of ${host} is not trusted (${code}). ` +
-      "Set NODE_EXTRA_CA_CERTS to the file with the certificate of its authority."
-    );
+    return {
+      problem: `The certificate of ${host} is not trusted (${code}).`,
+      fix: "Set NODE_EXTRA_CA_CERTS to the file with the certificate of its authority.",
+    };
   if (
     host.startsWith("https:") &&
     (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG")
   )
-    return `${host} does not use TLS. Use http:// instead of https://.`;
+    return { problem: `${host} does not use TLS.`, fix: "Use http:// instead of https://." };
   const isClosed = code === "ECONNRESET" || code === "UND_ERR_SOCKET" || code.startsWith("HPE_");
   if (host.startsWith("http:") && isClosed)
-    return `${host} closed the connection without a response (${code || message}). If it uses TLS, use https:// instead of http://.`;
+    return {
+      problem: `${host} closed the connection without a response (${code || message}).`,
+      fix: "If it uses TLS, use https:// instead of http://.",
+    };
   return undefined;
 }
 

@@ -1,9 +1,10 @@
 // Server and key, in this order: flags, STOKER_HOST and STOKER_API_KEY, the profile in use, a server on this machine.
 
-import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
 import { chosenProfile, configPath, hostsIn, readConfig, requireProfile } from "./profiles.ts";
+import { isLoopback, runningUp } from "./running-up.ts";
 
 export interface Connection {
   readonly host: string;
@@ -102,57 +103,5 @@ function readKey(path: string): string {
         cause,
       },
     );
-  }
-}
-
-// Finds a running `up` on this machine by the lock of its data folder (scripts/supervisor/lock.ts).
-interface RunningUp {
-  readonly folder: string;
-  /** URL of the API, as seen from this machine. */
-  readonly url: string;
-  /** URLs of the other control planes. */
-  readonly others: readonly string[];
-}
-
-/**
- * Undefined if none runs there, or the lock is not trusted. The key is sent to the URL of the lock and the folder may belong to
- * another user, so the lock must belong to this user or root, and its URLs must be on this machine.
- */
-function runningUp(folder: string): RunningUp | undefined {
-  try {
-    const lock = JSON.parse(readOwn(join(folder, "up.lock"))) as { pid: unknown; url: unknown; others?: unknown };
-    const { pid, url, others = [] } = lock;
-    const isValid = typeof pid === "number" && isLocalUrl(url) && Array.isArray(others) && others.every(isLocalUrl);
-    return isValid && isAlive(pid) ? { folder, url, others } : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-const isLocalUrl = (url: unknown): url is string =>
-  typeof url === "string" && /^https?:\/\//.test(url) && isLoopback(new URL(url).hostname);
-
-/** `hostname`: as `URL.hostname` returns it. */
-const isLoopback = (hostname: string): boolean =>
-  hostname === "localhost" || hostname === "[::1]" || /^127(\.\d{1,3}){3}$/.test(hostname);
-
-/** Throws if the file belongs to another user. Checks the open file, because the path can be replaced in between. */
-function readOwn(path: string): string {
-  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const { uid } = fstatSync(file);
-    if (uid !== 0 && uid !== process.getuid?.()) throw new Error(`${path} belongs to another user.`);
-    return readFileSync(file, "utf8");
-  } finally {
-    closeSync(file);
-  }
-}
-
-/** A killed `up` leaves its lock behind. */
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

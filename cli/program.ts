@@ -27,6 +27,8 @@ import { addChat } from "./commands/chat.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addContainer } from "./commands/container.ts";
 import { addDeploy } from "./commands/deploy.ts";
+import { addDoctor } from "./commands/doctor.ts";
+import { addDown } from "./commands/down.ts";
 import { addEvents } from "./commands/events.ts";
 import { addFile } from "./commands/file.ts";
 import { addInfer } from "./commands/infer.ts";
@@ -62,6 +64,7 @@ export function createProgram(version: string): Command {
     .exitOverride((error) => process.exit(exitCodeOf(error)))
     .showHelpAfterError("(stoker --help lists the commands)");
   for (const add of groups) add(program);
+  addDoctor(program, version);
   addVersion(program, version);
   program.commands.forEach(pointToHelp);
   return program;
@@ -96,6 +99,7 @@ function pointToHelp(command: AnyCommand): void {
 const groups: readonly ((program: Command) => void)[] = [
   addSimulate,
   addUp,
+  addDown,
   addDeploy,
   addEvents,
   addContainer,

@@ -15,7 +15,7 @@ const prose = new Set([
   "REQUESTED",
   "COMPANY",
 ]);
-const names = new Set(["NAME", "MODEL", "BASE", "REPO"]);
+const names = new Set(["NAME", "MODEL", "BASE", "REPO", "OWNER", "EMAIL", "ACCOUNT"]);
 const minWidth = 8;
 
 /** Formats rows. Cuts prose, then names (marked by `…`) to fit into `maxWidth` columns, if that is possible. */

@@ -49,13 +49,24 @@ export function openTerminal(command: Command, output?: OutputFormat, isNewProfi
   const { json = false, host, profile } = command.optsWithGlobals<GlobalFlags>();
   const format = chosenFormat(output, json);
   const isStructured = format === "json" || format === "yaml";
-  const connection = findConnection({ host, profile, isNewProfile }, process.env, process.cwd());
+  // Found when it is used: commands without a server also work with an invalid STOKER_HOST.
+  let found: Connection | undefined;
+  const connection = (): Connection => {
+    found ??= findConnection({ host, profile, isNewProfile }, process.env, process.cwd());
+    return found;
+  };
+  let api: Api | undefined;
   const write = (text: string): void => void process.stdout.write(printable(text));
   // No limit for a pipe or a terminal without a known width.
   const maxWidth = (format !== "wide" && process.stdout.columns) || Number.POSITIVE_INFINITY;
   return {
-    connection,
-    api: openApi(connection),
+    get connection() {
+      return connection();
+    },
+    get api() {
+      api ??= openApi(connection());
+      return api;
+    },
     isStructured,
     write,
     clear: () => void process.stdout.write("\u001B[2J\u001B[H"),

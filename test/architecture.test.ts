@@ -132,7 +132,8 @@ const zones: Readonly<Record<string, Zone>> = {
   "agent/metering/": { mayTypes: ["agent/reconcile/ports.ts"] },
   "agent/metrics/": { mayTypes: ["agent/fingerprint/gpu-load.ts"] },
   "runtime/": { may: ["runtime/"] },
-  "cli/": { may: ["cli/"] },
+  // `stoker doctor` detects what an agent would, `stoker down` knows a process as `up` does.
+  "cli/": { may: ["cli/", "agent/fingerprint/", "agent/process/process-identity.ts"] },
   // Runs in browsers and talks HTTP only. No type of the server's either: what it reads there is the published interface.
   "console/": {},
   // Runs the product's own decisions in virtual time; the product does not import it.

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
+import { exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { gpuLine, instanceLine, loadLine, type Node, troubles } from "../node.ts";
 import { atLeast } from "../option-values.ts";
@@ -19,7 +20,7 @@ type Use = Responses["GET /v1/admin/top"];
 export function addTop(program: Command): void {
   program
     .command("top")
-    .description("live view of the fleet until Ctrl-C; prints once if stdout is not a terminal")
+    .description("live view of the fleet until q is pressed; prints once if stdout is not a terminal")
     .option("--nodes", "GPUs by host (default)")
     .option("--deployments", "instances by deployment")
     .addOption(new Option("--by <kind>", "what uses the most").choices(["model", "customer", "host"]))
@@ -30,13 +31,44 @@ export function addTop(program: Command): void {
     )
     .option("--every <seconds>", "refresh interval", atLeast(1), 2)
     .run(async (terminal, flags: TopFlags) => {
-      const isLive = Boolean(process.stdout.isTTY) && !terminal.isStructured;
-      for (;;) {
-        await (flags.by === undefined ? showNodes(terminal, flags, isLive) : showUse(terminal, flags, isLive));
-        if (!isLive) return;
-        await wait(flags.every * 1_000);
+      const show = (isLive: boolean) =>
+        flags.by === undefined ? showNodes(terminal, flags, isLive) : showUse(terminal, flags, isLive);
+      if (!process.stdout.isTTY || terminal.isStructured) return show(false);
+      const quit = quitKey();
+      try {
+        while (!quit.signal.aborted) {
+          // Does not wait for a server that is slow or down.
+          await Promise.race([show(true), quit.pressed]);
+          await wait(flags.every * 1_000, undefined, { signal: quit.signal }).catch(() => {});
+        }
+      } finally {
+        quit.end();
       }
+      // A request may still wait for its response.
+      process.exit(exitCode.done);
     });
+}
+
+/** With Ctrl-C and Ctrl-D. */
+const quitKeys: ReadonlySet<string> = new Set(["q", "Q", "\u0003", "\u0004"]);
+
+/** Waits for a key that quits. Keys are read one by one only while stdin is a terminal; otherwise Ctrl-C is the usual signal. */
+function quitKey() {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const pressed = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  const { stdin } = process;
+  const onKeys = (keys: Buffer): void => {
+    if ([...keys.toString("latin1")].some((key) => quitKeys.has(key))) controller.abort();
+  };
+  if (stdin.isTTY) stdin.setRawMode(true).on("data", onKeys);
+  return {
+    signal,
+    pressed,
+    end() {
+      if (stdin.isTTY) stdin.off("data", onKeys).setRawMode(false).pause();
+    },
+  };
 }
 
 async function showNodes(terminal: Terminal, flags: TopFlags, isLive: boolean): Promise<void> {
@@ -44,7 +76,7 @@ async function showNodes(terminal: Terminal, flags: TopFlags, isLive: boolean): 
   const text = flags.deployments ? byDeployment(nodes) : byNode(nodes);
   if (isLive) {
     terminal.clear();
-    terminal.write(`${cutToScreen(text)}\n`);
+    terminal.write(`${cutToScreen(text)}\n${quitHint}`);
   } else terminal.show(nodes, () => text);
 }
 
@@ -53,7 +85,8 @@ async function showUse(terminal: Terminal, { by = "model", order }: TopFlags, is
   const { rows } = await terminal.api.call<Use>("GET", `/v1/admin/top?${query}`);
   if (isLive) terminal.clear();
   const shown = (value: number | null, digits = 1) => (value === null ? "-" : value.toFixed(digits));
-  terminal.rows(rows, {
+  // Besides the rows: their head and the hint.
+  terminal.rows(isLive ? rows.slice(0, screenRows() - 2) : rows, {
     NAME: "name",
     ...(by === "model" ? { OWNER: (one: Use["rows"][number]) => one.account?.email ?? "-" } : {}),
     "REQ/S": (one) => shown(one.requests_per_second),
@@ -64,14 +97,18 @@ async function showUse(terminal: Terminal, { by = "model", order }: TopFlags, is
     QUEUE: (one) => String(one.waiting_requests),
     "USD/H": (one) => shown(one.spend_last_hour_usd, 2),
   });
+  if (isLive) terminal.write(quitHint);
 }
+
+const quitHint = "q: quit";
+const screenRows = (): number => process.stdout.rows || 24;
 
 /** Cuts the text to the screen. */
 function cutToScreen(text: string): string {
-  const { rows = 24, columns = 80 } = process.stdout;
+  const columns = process.stdout.columns || 80;
   return text
     .split("\n")
-    .slice(0, rows - 1)
+    .slice(0, screenRows() - 1)
     .map((line) => line.slice(0, columns))
     .join("\n");
 }

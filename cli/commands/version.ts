@@ -2,6 +2,7 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
+import { isOlder } from "../versions.ts";
 
 type Versions = Responses["GET /cli/version"];
 
@@ -23,8 +24,4 @@ export function addVersion(program: Command, version: string): void {
       if (isOlder(version, versions.update)) terminal.progress(`Version ${versions.latest} is available.`);
       terminal.show({ version, ...versions }, () => `${version} is supported`);
     });
-}
-
-function isOlder(one: string, other: string): boolean {
-  return one.localeCompare(other, "en", { numeric: true }) < 0;
 }

@@ -47,7 +47,9 @@ function steps(place: Place): readonly string[] {
   const { path, otherPaths } = place;
   const takers = takersOf(place);
   return [
-    ...(path.includes(" ") ? [`            case ${quoted([path, ...otherPaths])}`, `                set at "${path}"`] : []),
+    ...(path.includes(" ")
+      ? [`            case ${quoted([path, ...otherPaths])}`, `                set at "${path}"`]
+      : []),
     ...(takers.length > 0 ? [`            case ${quoted(takers)}`, "                set skip 1"] : []),
   ];
 }

@@ -45,7 +45,7 @@ export function placesOf(
       .visibleCommands(command)
       .map((one) => ({ name: one.name(), description: plain(one.summary() || one.description()) })),
     options,
-    args: command.registeredArguments.map(valueOf),
+    args: command.registeredArguments.map(completedValue),
   };
   const below = command.commands.flatMap((one) =>
     placesOf(
@@ -64,7 +64,7 @@ function completed(option: Option): readonly CompletedOption[] {
   return [{ long: option.long, short: option.short, description: plain(option.description), value }];
 }
 
-const valueOf = (argument: Argument): Value => ({
+const completedValue = (argument: Argument): Value => ({
   choices: argument.argChoices ?? [],
   isFile: isFile(argument.name()),
 });

@@ -135,6 +135,6 @@ describe("the command line", () => {
     ]);
     expect((await stoker("model publicity ada/own --public")).out).toBe("ada/own is now public\n");
     expect((await stoker("model publicity ada/own")).code).toBe(2);
-    expect((await stoker("model delete ada/own --of ALL")).out).toBe("ada/own deleted\n");
+    expect((await stoker("model delete ada/own --of ALL --yes")).out).toBe("ada/own deleted\n");
   });
 });

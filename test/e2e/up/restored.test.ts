@@ -32,7 +32,9 @@ describe.runIf(programs)("stoker admin backup restore on the PostgreSQL of up", 
     return up;
   }
   async function stop(up: Up): Promise<void> {
-    up.process.kill("SIGINT");
+    const down = [join(root, "cli/main.ts"), "down", "--data", up.dataDir];
+    const { stdout } = await promisify(execFile)(process.execPath, down);
+    expect(stdout).toBe(`Stopped. Data and models stay in ${up.dataDir}.\n`);
     expect(await up.ended(), up.output()).toBe(0);
   }
   const backup = async (dataDir: string, ...args: readonly string[]) => {

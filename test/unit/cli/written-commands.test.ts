@@ -25,7 +25,8 @@ const longAndShort = (command: Command | null): readonly (string | undefined)[] 
 function faultOf(text: string, isWhole: boolean): string | undefined {
   // What a template fills in is a word; a condition in it begins where the certain part ends.
   const [certain = ""] = text.replaceAll(/\$\{[^}&?]*\}/g, "X").split("${");
-  const words = certain.trim().split(/\s+/);
+  // What follows a pipe is another program.
+  const words = (certain.split(" | ")[0] ?? "").trim().split(/\s+/);
   let at: Command = program;
   while (at.commands.length > 0) {
     const word = words[0]?.replace(/[,.;:)]$/, "");

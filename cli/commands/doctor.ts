@@ -1,0 +1,118 @@
+import { X509Certificate } from "node:crypto";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
+import { type Finding, failure, findingsText, ok, warning } from "../doctor/finding.ts";
+import { agentFolders } from "../local-agent.ts";
+import type { Node } from "../node.ts";
+import { hostName } from "../option-values.ts";
+import { configPath } from "../profiles.ts";
+import type { Terminal } from "../terminal.ts";
+
+interface Flags {
+  readonly node?: string;
+  readonly data?: string;
+}
+
+export function addDoctor(program: Command, version: string): void {
+  program
+    .command("doctor")
+    .description("check this machine and its way to the server; exits with 1 if a check fails")
+    .option("--node <node>", "check a host of the fleet by the control plane's record instead, by id or name", hostName)
+    .option("--data <folder>", "data folder of an agent or of `up` (default: those on this machine)")
+    .run(async (terminal, { node, data }: Flags) => {
+      const findings = node === undefined ? await checkAll(terminal, version, data) : await checkNode(terminal, node);
+      const failed = findings.filter(({ state }) => state === "failure").length;
+      terminal.show({ healthy: failed === 0, findings }, () =>
+        findingsText(findings, Math.min(process.stdout.columns || 80, 100)),
+      );
+      if (failed > 0) process.exitCode = exitCode.failed;
+    });
+}
+
+async function checkNode(terminal: Terminal, node: string): Promise<readonly Finding[]> {
+  const { nodeFindings } = await import("../doctor/agents.ts");
+  return nodeFindings(await terminal.api.call<Node>("GET", `/v1/admin/nodes/${encodeURIComponent(node)}`));
+}
+
+async function checkAll(terminal: Terminal, version: string, data: string | undefined): Promise<readonly Finding[]> {
+  // Only this command needs them.
+  const [{ checkMachine, checkDisk, machineFacts }, { checkServer, certificateFinding }, { checkLocalAgent }] =
+    await Promise.all([import("../doctor/machine.ts"), import("../doctor/server.ts"), import("../doctor/agents.ts")]);
+  const folders = agentFolders(data, process.env, process.cwd());
+  const [machine, disks, server, ...agents] = await Promise.all([
+    checkMachine(machineFacts()),
+    Promise.all(diskFolders(folders, data).map(async (folder) => checkDisk(await spaceOf(folder)))),
+    attempt(terminal, () => checkServer(terminal.connection, version)),
+    ...folders.map((folder) => checkLocalAgent(folder, version)),
+  ]);
+  return [
+    ...machine,
+    ...disks,
+    ...checkConfig(terminal),
+    ...ownCertificate(certificateFinding),
+    ...server,
+    ...agents.flat(),
+  ];
+}
+
+/** A configuration without a server is a finding, not the end of the command. */
+async function attempt(terminal: Terminal, check: () => Promise<readonly Finding[]>): Promise<readonly Finding[]> {
+  try {
+    void terminal.connection;
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    return [failure("config", error.message, "Correct the flag, the variable or the file that it names.")];
+  }
+  return check();
+}
+
+/** Folders that hold data, without those on the same file system. */
+function diskFolders(agents: readonly string[], data: string | undefined): readonly string[] {
+  const named = resolve(data ?? process.env["STOKER_DATA"] ?? ".stoker");
+  const present = [named, ...agents].map(nearestExisting);
+  const byDevice = new Map(present.map((folder) => [statSync(folder).dev, folder] as const));
+  return [...byDevice.values()];
+}
+
+function nearestExisting(folder: string): string {
+  return existsSync(folder) || dirname(folder) === folder ? folder : nearestExisting(dirname(folder));
+}
+
+async function spaceOf(folder: string) {
+  const { blocks, bavail, bsize, files, ffree } = await statfs(folder);
+  const freeInodes = files > 0 ? ffree : undefined;
+  return { folder, totalBytes: blocks * bsize, freeBytes: bavail * bsize, freeInodes };
+}
+
+function checkConfig(terminal: Terminal): readonly Finding[] {
+  const path = configPath(process.env);
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode;
+  if (mode !== undefined && (mode & 0o077) !== 0)
+    return [failure("config", `Other users can read the keys in ${path}.`, `chmod 600 ${path}`)];
+  try {
+    const { host, others = [], profile } = terminal.connection;
+    return [
+      ok("config", `${profile === undefined ? "no profile" : `profile ${profile}`}: ${[host, ...others].join(", ")}`),
+    ];
+  } catch {
+    // Reported by the check of the server.
+    return [];
+  }
+}
+
+/** Certificate that a control plane on this machine serves. */
+function ownCertificate(finding: typeof import("../doctor/server.ts").certificateFinding): readonly Finding[] {
+  const path = process.env["STOKER_TLS_CERT"];
+  if (!path) return [];
+  try {
+    const { validToDate } = new X509Certificate(readFileSync(path));
+    return [
+      finding(path, validToDate.getTime() - Date.now(), 14, "Renew it; the control plane reads it again by itself."),
+    ];
+  } catch (error) {
+    return [warning("certificate", `Could not read ${path}: ${(error as Error).message}`, "Correct STOKER_TLS_CERT.")];
+  }
+}
