@@ -42,7 +42,13 @@ export const sections: readonly Section[] = [
   { title: "Start", sources: ["docs/README.md"] },
   {
     title: "Reference",
-    sources: ["docs/errors.md", "docs/operations/command-line.md", "docs/clients.md", "docs/glossary.md", "CHANGELOG.md"],
+    sources: [
+      "docs/errors.md",
+      "docs/operations/command-line.md",
+      "docs/clients.md",
+      "docs/glossary.md",
+      "CHANGELOG.md",
+    ],
   },
   { title: "Operations", sources: ["docs/operations.md", ...operations] },
 ];
