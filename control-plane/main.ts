@@ -471,6 +471,7 @@ async function createPublicEdge(all: Parts) {
     restores: fleet.restores,
     ...billing.verbs,
     publicUrl: config.publicUrl,
+    invoiceSeller: config.invoiceSeller,
     isSignUpOpen: config.isSignUpOpen,
     enrolment: nodes.enrolment,
     hosts: fleet.hostOperations,

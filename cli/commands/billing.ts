@@ -4,6 +4,10 @@ import type { Command } from "../command.ts";
 
 type Invoice = Responses["GET /payment/invoices"]["invoices"][number];
 
+type WholeInvoice = Responses["GET /payment/invoices/{invoice_id}"];
+
+type Funds = Responses["GET /payment/funds"];
+
 type KeyLimit = Responses["GET /payment/key-limits"][number];
 
 export function addBillingCommands(program: Command): void {
@@ -23,6 +27,35 @@ export function addBillingCommands(program: Command): void {
         USD: (one) => (one.total / 100).toFixed(2),
         DUE: (one) => (one.amount_due / 100).toFixed(2),
         INVOICE: "id",
+      });
+    });
+
+  billing
+    .command("invoice <invoice_id>")
+    .description("show an invoice with its lines")
+    .run(async (terminal, id: string) => {
+      const invoice = await terminal.api.call<WholeInvoice>("GET", `/payment/invoices/${encodeURIComponent(id)}`);
+      if (terminal.json) return terminal.show(invoice, String);
+      const total = { model: "total", units: "", rounded_amount: invoice.rounded_total };
+      terminal.rows([...invoice.lines, total], {
+        MODEL: "model",
+        UNITS: (one) => String(one.units),
+        USD: (one) => (one.rounded_amount / 100).toFixed(2),
+      });
+    });
+
+  billing
+    .command("payments")
+    .description("list top-ups that wait or failed, and credits, newest first")
+    .run(async (terminal) => {
+      const found = await terminal.api.call<Funds>("GET", "/payment/funds?limit=100");
+      if (terminal.json) return terminal.show(found, String);
+      terminal.rows(found.payments, {
+        CREATED: (one) => new Date(one.created_at * 1000).toISOString().slice(0, 10),
+        KIND: "kind",
+        USD: (one) => (one.amount / 100).toFixed(2),
+        STATUS: (one) => (one.status === "done" ? "credited" : one.status),
+        WHY: (one) => one.error_message ?? "",
       });
     });
 

@@ -2035,6 +2035,86 @@ export interface Responses {
      */
     next_cursor: string | null;
   };
+  "GET /payment/invoices/{invoice_id}": {
+    id: string;
+    status: "open" | "paid" | "overdue";
+    /**
+     * Cents
+     */
+    total: number;
+    /**
+     * Cents
+     */
+    amount_due: number;
+    /**
+     * Unix seconds
+     */
+    created: number;
+    /**
+     * Unix seconds
+     */
+    due_date: number;
+    /**
+     * YYYY.MM
+     */
+    period: string;
+    invoice_type: string;
+    /**
+     * Empty for an operator who acts as the account
+     */
+    hosted_invoice_url: string;
+    invoice_pdf: string | null;
+    /**
+     * Unix seconds
+     */
+    paid: number | null;
+    currency: "USD";
+    seller: {
+      name: string;
+      /**
+       * Lines; may be empty
+       */
+      address: string;
+    };
+    buyer: {
+      name: string;
+      /**
+       * Lines; may be empty
+       */
+      address: string;
+      email: string;
+      uid: string;
+    };
+    lines: {
+      model: string;
+      task: string;
+      /**
+       * What `units` count: tokens, seconds of GPU time, seconds of audio, characters or images
+       */
+      pricing_type: "tokens" | "uptime" | "input_length" | "input_character_length" | "image_units";
+      units: number;
+      /**
+       * Name and text of the discount
+       */
+      discount: string | null;
+      /**
+       * Cents, exact
+       */
+      amount: number;
+      /**
+       * Whole cents; the lines add up to `rounded_total`
+       */
+      rounded_amount: number;
+    }[];
+    /**
+     * Whole cents
+     */
+    rounded_total: number;
+    /**
+     * Whole cents
+     */
+    rounded_amount_due: number;
+  };
   /**
    * HTML
    */
@@ -2075,6 +2155,32 @@ export interface Responses {
      */
     spend: number;
   }[];
+  "GET /payment/funds": {
+    /**
+     * manual: the operator credits payments; stripe: customers pay on a page
+     */
+    provider: "manual" | "stripe";
+    payments: {
+      id: string;
+      kind: "topup" | "credit" | "correction";
+      /**
+       * Cents; negative only for a correction
+       */
+      amount: number;
+      /**
+       * requested: waits for the operator; charging: waits for the payment provider; done: part of the funds
+       */
+      status: "requested" | "charging" | "done" | "failed";
+      /**
+       * Why it failed
+       */
+      error_message: string | null;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+    }[];
+  };
   "POST /payment/funds": {
     checkout_url: string | null;
   };

@@ -26,6 +26,8 @@ interface Described {
 const open = new Set([
   "/v1/metrics/series",
   "/payment/invoices",
+  "/payment/invoices/{invoice_id}",
+  "/payment/funds",
   "/v1/user/loras",
   "/v1/webhooks/deliveries",
   "/v1/usage/days",

@@ -6,7 +6,7 @@ import { type InvoiceView, unknownInvoice } from "../../control-plane/billing/in
 import { limitedKeyNotFound } from "../../control-plane/billing/limits.ts";
 import { noPaymentEvents } from "../../control-plane/billing/payments.ts";
 import { notReleasable, quarantinedUnknown } from "../../control-plane/billing/quarantine-desk.ts";
-import type { Charge, Quarantined } from "../../control-plane/billing/store.ts";
+import type { Charge, Payment, Quarantined } from "../../control-plane/billing/store.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import type { AccountId, HostId, KeyId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
@@ -36,6 +36,8 @@ export const invoice: InvoiceView = {
   amountDue: 25_000_000n,
   pagePath: "/invoices/inv_1?sig=good",
 };
+
+export const buyer = { name: "Analytical Engines", email: "ada@example.com", address: "12 St James's Square\nLondon" };
 
 const openRestore = {
   id: "restore-2",
@@ -110,8 +112,10 @@ export function fakeBilling(
         if (startingAfter === "inv_other") return Promise.reject(unknownInvoice());
         return Promise.resolve({ invoices: [invoice].slice(0, limit), hasMore: limit === 1 });
       },
+      read: (_account, id) =>
+        id === invoice.id ? Promise.resolve({ ...invoice, lines: [], buyer }) : Promise.reject(unknownInvoice()),
       page: (id, sig) =>
-        sig === "good" ? Promise.resolve({ ...invoice, id, lines: [] }) : Promise.reject(unknownInvoice()),
+        sig === "good" ? Promise.resolve({ ...invoice, id, lines: [], buyer }) : Promise.reject(unknownInvoice()),
     },
     limits: {
       ofAccount: () => Promise.resolve(25_000_000_000n),
@@ -163,6 +167,7 @@ export function fakeBilling(
     },
     charges: {
       requests: () => Promise.resolve([topupRequest]),
+      payments: (_account, limit) => Promise.resolve([waitingTopup].slice(0, limit)),
       fulfil: (id) => decided(id, "done"),
       reject: (id) => decided(id, "failed"),
     },
@@ -192,6 +197,15 @@ const topupRequest: Charge = {
   amount: 20_000_000_000n,
   state: "requested",
   paymentId: null,
+  createdAtMs: 1_786_000_000_000,
+};
+
+const waitingTopup: Payment = {
+  id: "chg_1",
+  kind: "topup",
+  amount: 20_000_000_000n,
+  state: "requested",
+  why: "",
   createdAtMs: 1_786_000_000_000,
 };
 

@@ -25,8 +25,10 @@ export interface MoneyFeatures {
   readonly paying: Paying;
   readonly moneyOverview: MoneyOverviewStore;
   readonly usageQuarantine: QuarantineDesk;
-  readonly charges: Pick<Charges, "requests" | "fulfil" | "reject">;
+  readonly charges: Pick<Charges, "requests" | "payments" | "fulfil" | "reject">;
   readonly prices: PriceBook;
   readonly discounts: Pick<Discounts, "list" | "create" | "end">;
   readonly publicUrl: string | undefined;
+  /** Lines of the seller on invoices, the name first. Empty: the host of this server. */
+  readonly invoiceSeller: readonly string[];
 }

@@ -1,12 +1,15 @@
 import { type Static, Type } from "typebox";
 import type { KeyId } from "../../../proto/ids.ts";
 import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import type { Payment } from "../../billing/store.ts";
 import { badRequest } from "../../service-error.ts";
 import { largeBodyBytes } from "../body/json-body.ts";
 import { actOf, originOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { MoneyFeatures } from "./features.ts";
+import { cents } from "./payment-routes.ts";
 
 /** Maximum limit in USD. */
 const maxUsd = 1_000_000_000;
@@ -35,6 +38,27 @@ const KeyLimits = Type.Array(
 
 const FundsRequest = Type.Object({
   amount: Type.Integer({ minimum: 100, maximum: maxCents, description: "Cents" }),
+});
+const FundsQuery = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })) });
+const FundsBody = Type.Object({
+  provider: Type.String({
+    enum: ["manual", "stripe"],
+    description: "manual: the operator credits payments; stripe: customers pay on a page",
+  }),
+  payments: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      kind: Type.String({ enum: ["topup", "credit", "correction"] }),
+      amount: Type.Number({ description: "Cents; negative only for a correction" }),
+      status: Type.String({
+        enum: ["requested", "charging", "done", "failed"],
+        description:
+          "requested: waits for the operator; charging: waits for the payment provider; done: part of the funds",
+      }),
+      error_message: nullable.string({ description: "Why it failed" }),
+      created_at: Type.Integer({ description: "Unix seconds" }),
+    }),
+  ),
 });
 const CheckoutUrl = Type.Object({ checkout_url: nullable.string() });
 const PortalUrl = Type.Object({ url: Type.String() });
@@ -123,9 +147,20 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   addFundsRoutes(endpoints, deps);
 }
 
-function addFundsRoutes(endpoints: Endpoints, { paying, publicUrl }: MoneyFeatures): void {
+function addFundsRoutes(endpoints: Endpoints, { paying, charges, publicUrl }: MoneyFeatures): void {
   const own = endpoints.with({ tag: "billing", access: "key" });
   const open = endpoints.with({ tag: "billing", access: "public" });
+
+  own.get("/payment/funds", {
+    isOpenToOperators: true,
+    summary: "List top-ups that wait or failed, and credits, newest first",
+    query: FundsQuery,
+    answer: FundsBody,
+    async handler({ caller, query }) {
+      const payments = await charges.payments(caller.account, query.limit ?? 20);
+      return { provider: paying.providerName, payments: payments.map(renderPayment) };
+    },
+  });
 
   own.post("/payment/funds", {
     summary: "Add funds: returns a payment page, or null after a request to the operator",
@@ -194,6 +229,15 @@ function addFundsRoutes(endpoints: Endpoints, { paying, publicUrl }: MoneyFeatur
     },
   });
 }
+
+const renderPayment = ({ id, kind, amount, state, why, createdAtMs }: Payment) => ({
+  id,
+  kind,
+  amount: cents(nano(amount)),
+  status: state,
+  error_message: why === "" ? null : why,
+  created_at: unixSeconds(createdAtMs),
+});
 
 function renderLimits(limits: Awaited<ReturnType<MoneyFeatures["limits"]["ofKeys"]>>) {
   return limits.map(({ key, name, limit, spent }) => ({

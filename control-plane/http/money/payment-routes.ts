@@ -82,21 +82,21 @@ export const InvoiceQuery = Type.Object({
   invoice_type: Type.Optional(Type.String({ description: "The only type is `usage`" })),
 });
 
+export const InvoiceBody = Type.Object({
+  id: Type.String(),
+  status: Type.String({ enum: ["open", "paid", "overdue"] }),
+  total: Type.Number({ description: "Cents" }),
+  amount_due: Type.Number({ description: "Cents" }),
+  created: Type.Integer({ description: "Unix seconds" }),
+  due_date: Type.Integer({ description: "Unix seconds" }),
+  period: Type.String({ description: "YYYY.MM" }),
+  invoice_type: Type.String(),
+  hosted_invoice_url: Type.String({ description: "Empty for an operator who acts as the account" }),
+  invoice_pdf: nullable.string(),
+});
+
 export const InvoiceList = Type.Object({
-  invoices: Type.Array(
-    Type.Object({
-      id: Type.String(),
-      status: Type.String({ enum: ["open", "paid", "overdue"] }),
-      total: Type.Number({ description: "Cents" }),
-      amount_due: Type.Number({ description: "Cents" }),
-      created: Type.Integer({ description: "Unix seconds" }),
-      due_date: Type.Integer({ description: "Unix seconds" }),
-      period: Type.String({ description: "YYYY.MM" }),
-      invoice_type: Type.String(),
-      hosted_invoice_url: Type.String({ description: "Empty for an operator who acts as the account" }),
-      invoice_pdf: nullable.string(),
-    }),
-  ),
+  invoices: Type.Array(InvoiceBody),
   has_more: Type.Boolean(),
   next_cursor: nullable.string({ description: "For `starting_after`" }),
 });

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { type AccountId, randomId } from "../../../proto/ids.ts";
-import type { InvoiceStore, UsageLine } from "../../billing/store.ts";
+import type { InvoiceBuyer, InvoiceStore, UsageLine } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
@@ -83,11 +83,22 @@ export function createInvoiceStore(db: Db): InvoiceStore {
         .where("invoiceId", "=", invoiceId)
         .executeTakeFirst();
       if (!row) return undefined;
-      return { ...row, lines: (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [] };
+      const lines = (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [];
+      return { ...row, lines, buyer: await buyerOf(db, row.account) };
     },
 
     owed: (account) => owedOf(db, account),
   });
+}
+
+async function buyerOf(db: Db, account: AccountId): Promise<InvoiceBuyer> {
+  const row = await db
+    .selectFrom("account")
+    .select(["company", "name", "firstName", "lastName", "displayName", "email", "country"])
+    .where("accountId", "=", account)
+    .executeTakeFirstOrThrow();
+  const person = row.name || `${row.firstName} ${row.lastName}`.trim();
+  return { name: row.company || person || row.displayName, email: row.email, address: row.country };
 }
 
 async function insertLines(
