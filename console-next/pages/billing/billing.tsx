@@ -1,0 +1,113 @@
+// Funds, spend, what is missing, and how the account pays.
+import { Anchor, Progress, SimpleGrid, Stack } from "@mantine/core";
+import type { ReactNode } from "react";
+import type { Responses } from "../../../proto/gen/responses.ts";
+import { useGet, useGetAll } from "../../api/hooks.ts";
+import { type Checklist, type Funds, fundsOf } from "../../domain/checklist.ts";
+import { daysQuery, spendOf } from "../../domain/spend.ts";
+import { text } from "../../text/billing.ts";
+import { TimeChart } from "../../ui/chart.tsx";
+import { usd, usdOfCents } from "../../ui/format.ts";
+import { Link } from "../../ui/link.tsx";
+import { Loaded } from "../../ui/notice.tsx";
+import { Page, Section, Stats } from "../../ui/page.tsx";
+import { useNow } from "../../ui/time.tsx";
+import { ChecklistSection } from "./checklist.tsx";
+import { AddFunds, AutomaticTopup, CardAndAddress, MonthlyLimit } from "./forms.tsx";
+import { LatestInvoices } from "./invoices.tsx";
+import { Payments } from "./payments.tsx";
+
+type Days = Responses["GET /v1/usage/days"];
+
+export const checklistPath = "/payment/checklist?compute_owed=true";
+export const fundsPath = "/payment/funds?limit=100";
+
+const minuteMs = 60_000;
+
+export function Billing(): ReactNode {
+  const books = useGetAll<[Checklist, Funds]>([checklistPath, fundsPath], { everyMs: 15_000 });
+  return (
+    <Page title={text.title} about={text.about}>
+      <Loaded query={books}>
+        {([list, funds]) => (
+          <Stack gap="lg">
+            <Spending list={list} />
+            <SimpleGrid cols={{ base: 1, lg: 2 }}>
+              <ChecklistSection list={list} funds={funds} />
+              <AddFunds funds={funds} />
+              <MonthlyLimit limit={list.limit} />
+              <AutomaticTopup list={list} />
+            </SimpleGrid>
+            <Payments payments={funds.payments} />
+            <CardAndAddress list={list} provider={funds.provider} />
+          </Stack>
+        )}
+      </Loaded>
+      <Section title={text.invoices.latest} actions={<Link to="/invoices">{text.invoices.all}</Link>}>
+        <LatestInvoices />
+      </Section>
+    </Page>
+  );
+}
+
+function Spending({ list }: { list: Checklist }): ReactNode {
+  // The query changes once a day.
+  const now = useNow();
+  const days = useGet<Days>(daysQuery(now - (now % minuteMs)), { everyMs: minuteMs });
+  const funds = fundsOf(list);
+  const limit = {
+    label: text.limit,
+    value: list.limit === null ? text.noLimit : usd(list.limit),
+    note: list.limit === null ? <Anchor href="#monthly-limit">{text.noLimitNote}</Anchor> : undefined,
+  };
+  const available = {
+    label: funds < 0 ? text.funds.owed : text.funds.available,
+    value: <span id="funds">{usd(Math.abs(funds))}</span>,
+    note: funds > 0 ? text.funds.left : text.funds.debt,
+  };
+  return (
+    <Loaded query={days} skeleton={<Stats of={[available, limit]} />}>
+      {({ days: rows }) => {
+        const spend = spendOf(rows, now);
+        return (
+          <Stack gap="lg">
+            <Stats
+              of={[
+                available,
+                { label: text.month, value: usdOfCents(spend.month), note: text.monthNote },
+                {
+                  label: text.projected,
+                  value: usdOfCents(spend.projected ?? spend.month),
+                  note: spend.projected === undefined ? text.noProjection : text.projectedNote,
+                },
+                list.limit === null
+                  ? limit
+                  : { ...limit, note: <LimitUse limit={list.limit} spent={spend.month / 100} /> },
+              ]}
+            />
+            <Section actions={<Link to="/usage">{text.details}</Link>}>
+              <TimeChart
+                title={text.byDay}
+                times={spend.times}
+                kind="bars"
+                show={usd}
+                series={[{ name: text.byDay, values: spend.usd }]}
+              />
+            </Section>
+          </Stack>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function LimitUse({ limit, spent }: { limit: number; spent: number }): ReactNode {
+  const percent = limit === 0 ? 100 : Math.min(100, (spent / limit) * 100);
+  const color = percent >= 100 ? "red" : percent >= 80 ? "yellow" : "green";
+  return (
+    <>
+      <Progress value={percent} color={color} size="sm" my={4} aria-label={text.limit} />
+      {text.limitLeft(usd(Math.max(0, limit - spent)))}
+    </>
+  );
+}
