@@ -204,8 +204,15 @@ function SuspensionBanner(): ReactNode {
   if (!data?.suspended || !data.suspend_reason) return null;
   const { why, act, page } = suspensionOf(data.suspend_reason);
   return (
-    <Alert color="red" icon={<IconAlertTriangle />} mb="md" role="status">
-      {why} {page ? <Link to={page}>{act}</Link> : act}
+    <Alert color="red" icon={<IconAlertTriangle />} mb="md" role="status" className="no-print">
+      {why}{" "}
+      {page ? (
+        <Link to={page} inherit>
+          {act}
+        </Link>
+      ) : (
+        act
+      )}
     </Alert>
   );
 }

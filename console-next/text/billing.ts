@@ -5,7 +5,6 @@ export const text = {
   about: "What you can spend, what you spent, and how it is paid.",
   funds: { available: "Available funds", owed: "Owed", left: "ready to spend", debt: "Add funds to use models again." },
   month: "Spent this month",
-  monthNote: "Month of UTC; a minute or two behind",
   projected: "Projected for this month",
   projectedNote: "at the pace of the last 7 days",
   noProjection: "nothing spent in the last 7 days",
@@ -36,7 +35,8 @@ export const text = {
   },
   add: {
     title: "Add funds",
-    manual: "You ask for an amount; the operator credits it when your payment has arrived.",
+    manual:
+      "This server takes no cards. Ask for an amount; its operator tells you how to pay and credits it when the money has arrived.",
     stripe: "You pay on a page of Stripe and come back here.",
     amount: "Amount (USD)",
     act: "Add funds",
@@ -65,7 +65,6 @@ export const text = {
   method: {
     title: "Card and address",
     stripe: "Cards, billing address and receipts are kept by Stripe. Its page opens and returns here.",
-    manual: "This server takes no cards. Its operator tells you how to pay and credits your payments.",
     onFile: "Card on file",
     address: "Billing address",
     yes: "yes",
@@ -81,7 +80,7 @@ export const text = {
     amount: "Amount",
     status: "Status",
     why: "Note",
-    statuses: { requested: "waits for the operator", charging: "being processed", done: "credited", failed: "failed" },
+    statuses: { requested: "requested", charging: "processing", done: "credited", failed: "failed" },
   },
   invoices: {
     title: "Invoices",

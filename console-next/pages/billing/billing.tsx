@@ -39,11 +39,18 @@ export function Billing(): ReactNode {
               <AutomaticTopup list={list} />
             </SimpleGrid>
             <Payments payments={funds.payments} />
-            <CardAndAddress list={list} provider={funds.provider} />
+            {funds.provider !== "manual" && <CardAndAddress list={list} />}
           </Stack>
         )}
       </Loaded>
-      <Section title={text.invoices.latest} actions={<Link to="/invoices">{text.invoices.all}</Link>}>
+      <Section
+        title={text.invoices.latest}
+        actions={
+          <Link to="/invoices" size="sm">
+            {text.invoices.all}
+          </Link>
+        }
+      >
         <LatestInvoices />
       </Section>
     </Page>
@@ -58,7 +65,12 @@ function Spending({ list }: { list: Checklist }): ReactNode {
   const limit = {
     label: text.limit,
     value: list.limit === null ? text.noLimit : usd(list.limit),
-    note: list.limit === null ? <Anchor href="#monthly-limit">{text.noLimitNote}</Anchor> : undefined,
+    note:
+      list.limit === null ? (
+        <Anchor href="#monthly-limit" inherit>
+          {text.noLimitNote}
+        </Anchor>
+      ) : undefined,
   };
   const available = {
     label: funds < 0 ? text.funds.owed : text.funds.available,
@@ -74,7 +86,15 @@ function Spending({ list }: { list: Checklist }): ReactNode {
             <Stats
               of={[
                 available,
-                { label: text.month, value: usdOfCents(spend.month), note: text.monthNote },
+                {
+                  label: text.month,
+                  value: usdOfCents(spend.month),
+                  note: (
+                    <Link to="/usage" inherit>
+                      {text.details}
+                    </Link>
+                  ),
+                },
                 {
                   label: text.projected,
                   value: usdOfCents(spend.projected ?? spend.month),
@@ -85,7 +105,7 @@ function Spending({ list }: { list: Checklist }): ReactNode {
                   : { ...limit, note: <LimitUse limit={list.limit} spent={spend.month / 100} /> },
               ]}
             />
-            <Section actions={<Link to="/usage">{text.details}</Link>}>
+            <Section>
               <TimeChart
                 title={text.byDay}
                 times={spend.times}

@@ -87,11 +87,23 @@ function Standing({ reason }: { reason: SuspendReason | null }): ReactNode {
 function Clearing({ reason, children }: { reason: SuspendReason; children: string }): ReactNode {
   switch (reason) {
     case "balance":
-      return <Anchor href="#add-funds">{children}</Anchor>;
+      return (
+        <Anchor href="#add-funds" size="sm">
+          {children}
+        </Anchor>
+      );
     case "limit-reached":
-      return <Anchor href="#monthly-limit">{children}</Anchor>;
+      return (
+        <Anchor href="#monthly-limit" size="sm">
+          {children}
+        </Anchor>
+      );
     case "overdue-invoices":
-      return <Link to="/invoices">{children}</Link>;
+      return (
+        <Link to="/invoices" size="sm">
+          {children}
+        </Link>
+      );
     case "payment-method":
     case "bad-cc":
       return <PortalButton label={children} />;
@@ -101,8 +113,18 @@ function Clearing({ reason, children }: { reason: SuspendReason; children: strin
 }
 
 function Remedy({ of }: { of: StepName }): ReactNode {
-  if (of === "funds") return <Anchor href="#add-funds">{all.add.act}</Anchor>;
-  if (of === "invoices") return <Link to="/invoices">{text.toInvoices}</Link>;
+  if (of === "funds")
+    return (
+      <Anchor href="#add-funds" size="sm">
+        {all.add.act}
+      </Anchor>
+    );
+  if (of === "invoices")
+    return (
+      <Link to="/invoices" size="sm">
+        {text.toInvoices}
+      </Link>
+    );
   return of === "card" || of === "address" ? <PortalButton /> : null;
 }
 

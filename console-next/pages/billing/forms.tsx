@@ -114,9 +114,8 @@ export function PortalButton({ label = all.method.act }: { label?: string }): Re
   return <Act label={label} onAct={open} />;
 }
 
-export function CardAndAddress({ list, provider }: { list: Checklist; provider: Funds["provider"] }): ReactNode {
+export function CardAndAddress({ list }: { list: Checklist }): ReactNode {
   const text = all.method;
-  if (provider === "manual") return <Section title={text.title} about={text.manual} />;
   const words = (isThere: boolean) => (isThere ? text.yes : text.no);
   return (
     <Section title={text.title} about={text.stripe}>

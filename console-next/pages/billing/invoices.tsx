@@ -21,7 +21,11 @@ const columns: readonly Column<Invoice>[] = [
   {
     name: text.month,
     value: (one) => one.period,
-    show: (one) => <Link to={`/invoices/${one.id}`}>{monthText(one.period)}</Link>,
+    show: (one) => (
+      <Link to={`/invoices/${one.id}`} size="sm">
+        {monthText(one.period)}
+      </Link>
+    ),
   },
   { name: text.number, value: (one) => one.id, show: (one) => <code>{one.id}</code>, isMinor: true },
   { name: text.status, value: (one) => one.status, show: (one) => <Status of={one.status} /> },
@@ -40,7 +44,11 @@ export function Invoices(): ReactNode {
 
 /** The latest invoices of the account. */
 export function LatestInvoices(): ReactNode {
-  return <Loaded query={useGet<List>("/payment/invoices?limit=3")}>{({ invoices }) => <Rows of={invoices} />}</Loaded>;
+  return (
+    <Loaded query={useGet<List>("/payment/invoices?limit=3")}>
+      {({ invoices }) => <Rows of={invoices} isShort />}
+    </Loaded>
+  );
 }
 
 function InvoiceTable(): ReactNode {
@@ -69,6 +77,16 @@ function InvoiceTable(): ReactNode {
   );
 }
 
-function Rows({ of }: { of: readonly Invoice[] }): ReactNode {
-  return <DataTable name="invoices" id="i-" rows={of} columns={columns} keyOf={({ id }) => id} empty={text.empty} />;
+function Rows({ of, isShort = false }: { of: readonly Invoice[]; isShort?: boolean }): ReactNode {
+  return (
+    <DataTable
+      name="invoices"
+      id="i-"
+      rows={of}
+      columns={columns}
+      keyOf={({ id }) => id}
+      empty={text.empty}
+      isShort={isShort}
+    />
+  );
 }

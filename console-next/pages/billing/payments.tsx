@@ -13,7 +13,11 @@ const text = all.payments;
 const word = (words: Readonly<Record<string, string>>, name: string): string => words[name] ?? name;
 
 const columns: readonly Column<Payment>[] = [
-  { name: text.date, value: (one) => one.created_at, show: (one) => <Ago at={one.created_at} /> },
+  {
+    name: text.date,
+    value: (one) => new Date(one.created_at * 1000).toISOString(),
+    show: (one) => <Ago at={one.created_at} />,
+  },
   { name: text.kind, value: (one) => word(text.kinds, one.kind) },
   { name: text.amount, value: (one) => one.amount / 100, show: (one) => usdOfCents(one.amount) },
   {
