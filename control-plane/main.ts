@@ -361,6 +361,7 @@ async function createWork(models: Models) {
     address: queues,
     retention: config.retention,
     closeMonths: billing.closeMonths,
+    watchLimits: billing.limitAlerts.watch,
     maintainBackups: agents.maintain,
     sweepFiles: files.sweep,
     maintainSeries: series.run,

@@ -244,7 +244,23 @@ export interface Terms {
   readonly needsPaymentMethod: boolean;
 }
 
+/** What the customer sets beside limits and top-ups. */
+export interface BillingSettings {
+  /** URL that receives alerts of limits; null: none. */
+  readonly alertUrl: string | null;
+  /** Lines below the name on invoices. */
+  readonly invoiceAddress: string;
+}
+
 export interface BillingSettingsStore {
+  settings(account: AccountId): Promise<BillingSettings>;
+  /** `host`: host and port of the URL. */
+  setAlertTarget(
+    account: AccountId,
+    target: { readonly url: string; readonly host: string } | null,
+    by: Act,
+  ): Promise<void>;
+  setInvoiceAddress(account: AccountId, address: string, by: Act): Promise<void>;
   /** Also clears a failed top-up, because the customer acted. */
   setTopup(account: AccountId, topup: TopupSettings, by: Act): Promise<void>;
   /** Undefined when there is no such account. */

@@ -26,6 +26,10 @@ export const periods = {
   "ended-instances": days(90, 1),
   /** Requests with a webhook, their results and call logs, after delivery or exhaustion. */
   webhooks: days(7, 1),
+  /** Webhook calls of events, after delivery or exhaustion. */
+  "webhook-events": days(7, 1),
+  /** Alerts of limits. A month's are not sent again while they are kept. */
+  "limit-alerts": days(400, 32),
   /** Stored responses, after they were created; not those that still run. */
   "stored-responses": { defaultMs: 30 * dayMs, minMs: hourMs },
   /** Ended batches whose files are gone, and results that could not be written. */

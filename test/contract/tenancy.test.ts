@@ -104,6 +104,7 @@ async function callOf({ uid }: Customer): Promise<string> {
       ...common,
       ...ended,
       webhookId,
+      event: null,
       body: Buffer.from("{}"),
       results: null,
       state: "delivered",
@@ -121,7 +122,15 @@ async function invoiceOf({ uid }: Customer): Promise<string> {
   const invoiceId = "inv_OfAda000000000000000";
   await db
     .insertInto("invoice")
-    .values({ invoiceId, accountId: uid as AccountId, month: 2026 * 12, total: 0n, dueAt: new Date(), paidAt: null })
+    .values({
+      invoiceId,
+      accountId: uid as AccountId,
+      month: 2026 * 12,
+      total: 0n,
+      dueAt: new Date(),
+      paidAt: null,
+      buyer: null,
+    })
     .execute();
   await close();
   return invoiceId;

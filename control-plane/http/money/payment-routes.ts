@@ -16,6 +16,7 @@ export const Checklist = Type.Object({
   payments_balance: Type.Number({ description: "USD; negative: funds ready to spend" }),
   recent: Type.Number({ description: "USD used since the most recent invoice" }),
   limit: nullable.number({ description: "USD per month; null: none" }),
+  limit_spend: nullable.number({ description: "USD counted against the limit this month; null: no limit" }),
   suspend_reason: nullable.string({
     enum: ["balance", "payment-method", "overdue-invoices", "limit-reached", "admin", "bad-cc", null],
   }),
@@ -185,6 +186,7 @@ function renderChecklist(report: ChecklistReport): Checklist {
     payments_balance: toUsd(report.paymentsBalance),
     recent: toUsd(report.recent),
     limit: report.limit === null ? null : toUsd(report.limit),
+    limit_spend: report.limitSpent === null ? null : toUsd(report.limitSpent),
     suspend_reason: report.suspendReason,
     email: report.hasEmail,
     billing_address: report.hasBillingAddress,

@@ -43,7 +43,10 @@ export function createInvoiceStore(db: Db): InvoiceStore {
         const invoiceId = `inv_${randomId(20)}`;
         const inserted = await trx
           .insertInto("invoice")
-          .values({ invoiceId, accountId: account, month, total: made.total, dueAt: new Date(made.dueAtMs) })
+          .values({
+            ...{ invoiceId, accountId: account, month, total: made.total, dueAt: new Date(made.dueAtMs) },
+            buyer: JSON.stringify(await buyerOf(trx, account)),
+          })
           .onConflict((conflict) => conflict.columns(["accountId", "month"]).doNothing())
           .returning("invoiceId")
           .executeTakeFirst();
@@ -79,12 +82,12 @@ export function createInvoiceStore(db: Db): InvoiceStore {
     async get(invoiceId) {
       const row = await db
         .selectFrom("invoice")
-        .select(invoiceColumns)
+        .select([...invoiceColumns, "buyer"])
         .where("invoiceId", "=", invoiceId)
         .executeTakeFirst();
       if (!row) return undefined;
       const lines = (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [];
-      return { ...row, lines, buyer: await buyerOf(db, row.account) };
+      return { ...row, lines, buyer: row.buyer ?? (await buyerOf(db, row.account)) };
     },
 
     owed: (account) => owedOf(db, account),
@@ -94,11 +97,13 @@ export function createInvoiceStore(db: Db): InvoiceStore {
 async function buyerOf(db: Db, account: AccountId): Promise<InvoiceBuyer> {
   const row = await db
     .selectFrom("account")
-    .select(["company", "name", "firstName", "lastName", "displayName", "email", "country"])
-    .where("accountId", "=", account)
+    .leftJoin("accountBilling as b", "b.accountId", "account.accountId")
+    .select(["company", "name", "firstName", "lastName", "displayName", "email", "country", "invoiceAddress"])
+    .where("account.accountId", "=", account)
     .executeTakeFirstOrThrow();
   const person = row.name || `${row.firstName} ${row.lastName}`.trim();
-  return { name: row.company || person || row.displayName, email: row.email, address: row.country };
+  const address = row.invoiceAddress || row.country;
+  return { name: row.company || person || row.displayName, email: row.email, address };
 }
 
 async function insertLines(

@@ -182,7 +182,10 @@ export interface WorkTables {
   /** The outbox: written in the transaction that ends the request. */
   webhookDelivery: {
     webhookId: string;
-    requestId: RequestId;
+    /** Null: a call of an event. */
+    requestId: RequestId | null;
+    /** `limit.alert`; null: the result of a request. */
+    event: string | null;
     accountId: AccountId;
     url: string;
     host: string;

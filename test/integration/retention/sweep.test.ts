@@ -105,6 +105,17 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "webhook_delivery",
     column: "webhook_id",
   },
+  "webhook-events": {
+    insert: `insert into webhook_delivery (webhook_id, event, account_id, url, host, body, state, finished_at)
+      values ($1, 'limit.alert', 'u:1', 'https://r', 'r', '{}', 'delivered', $2)`,
+    table: "webhook_delivery",
+    column: "webhook_id",
+  },
+  "limit-alerts": {
+    insert: `insert into limit_alert (budget_id, percent, lim, account_id, spent, at) values ($1, 50, 2, 'u:1', 1, $2)`,
+    table: "limit_alert",
+    column: "budget_id",
+  },
   "stored-responses": {
     insert: `insert into stored_response (response_id, account_id, key_id, status, background, sealed, expires_at,
       created_at, finished_at) values ($1, 'u:1', 'k1', 'completed', false, '\\x00', $2, $2, $2)`,
