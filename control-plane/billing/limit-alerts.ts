@@ -6,7 +6,7 @@ import { unixSeconds } from "../../proto/unix-seconds.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { type Month, monthName, monthOf } from "./period.ts";
 
-/** Percent of the limit. */
+/** Percent of the limit, rounded: the last half percent may be too little for any request. */
 export const alertPercents = [50, 80, 100] as const;
 
 export interface LimitAlert {

@@ -36,7 +36,7 @@ export function createLimitAlertStore(db: Db): LimitAlertStore {
           ), due as (
             select budget_id, percent, lim, account_id, key_id, spent
             from limited join budget b using (budget_id), unnest(${[...percents]}::smallint[]) percent
-            where lim > 0 and spent::numeric * 100 >= lim::numeric * percent
+            where lim > 0 and spent::numeric * 1000 >= lim::numeric * (percent * 10 - 5)
               and not exists (select from limit_alert a
                 where a.budget_id = b.budget_id and a.percent = percent.percent and a.lim = b.lim)
             order by budget_id, percent limit ${max}

@@ -49,14 +49,15 @@ describe("an alert of the account's limit", () => {
     await watch();
     await watch();
     expect(await percentsOf(world, account)).toEqual([50, 80]);
-    await spendBy(world, account, 2n * usd);
+    // What a limit leaves over may be too little for any request: the last half percent counts.
+    await spendBy(world, account, usd + (46n * usd) / 100n);
     await watch();
     expect(await percentsOf(world, account)).toEqual([50, 80, 100]);
     expect((await world.billing.limitAlerts.list(account, 1))[0]).toMatchObject({
       key: null,
       percent: 100,
       limit: 10n * usd,
-      spent: 10n * usd + usd / 2n,
+      spent: 9n * usd + (96n * usd) / 100n,
     });
   });
 
@@ -203,8 +204,12 @@ describe("an invoice's buyer", () => {
       email: "a1@example.com",
       address: "1 Main Street\nLondon",
     });
-    await world.pool.query("update invoice set buyer = null where invoice_id = $1", [id]);
-    expect((await world.billing.invoices.read(account, id)).buyer).toMatchObject({
+    // Closed by a version that kept no buyer.
+    await world.pool.query(
+      "insert into invoice (invoice_id, account_id, month, total, due_at) values ('inv_old', $1, 24240, 0, now())",
+      [account],
+    );
+    expect((await world.billing.invoices.read(account, "inv_old")).buyer).toMatchObject({
       name: "Other Ltd",
       address: "2 Side Street",
     });

@@ -1,13 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  amountsDue,
-  draftInvoice,
-  inWholeCents,
-  roundedCents,
-  stateOf,
-} from "../../../../control-plane/billing/invoices.ts";
+import { amountsDue, draftInvoice, stateOf } from "../../../../control-plane/billing/invoices.ts";
 import { acrossKeys, totalOf, type UsageLine } from "../../../../control-plane/billing/usage-line.ts";
+import { inWholeCents, roundedCents } from "../../../../control-plane/billing/whole-cents.ts";
 import type { KeyId } from "../../../../proto/ids.ts";
 
 const line = (change: Partial<UsageLine> = {}): UsageLine => ({
