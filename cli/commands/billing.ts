@@ -8,6 +8,10 @@ type WholeInvoice = Responses["GET /payment/invoices/{invoice_id}"];
 
 type Funds = Responses["GET /payment/funds"];
 
+type Config = Responses["GET /payment/config"];
+
+type Alerts = Responses["GET /payment/limit-alerts"];
+
 type KeyLimit = Responses["GET /payment/key-limits"][number];
 
 export function addBillingCommands(program: Command): void {
@@ -68,6 +72,26 @@ export function addBillingCommands(program: Command): void {
           ? await terminal.api.call<{ limit: number }>("GET", "/payment/config")
           : await terminal.api.call<{ limit: number }>("POST", "/payment/config", { limit: usdOrNone(given) });
       terminal.show(config, ({ limit }) => (limit < 0 ? "none" : exact(limit)));
+    });
+
+  billing
+    .command("alerts [url]")
+    .description("list alerts of monthly limits, or set the webhook URL that receives them (none: no URL)")
+    .run(async (terminal, url: string | undefined) => {
+      if (url !== undefined) {
+        const body = { limit: null, webhook: url === "none" ? "" : url };
+        const config = await terminal.api.call<Config>("POST", "/payment/config", body);
+        return terminal.show(config, ({ webhook }) => webhook ?? "none");
+      }
+      const found = await terminal.api.call<Alerts>("GET", "/payment/limit-alerts?limit=100");
+      if (terminal.json) return terminal.show(found, String);
+      terminal.rows(found.alerts, {
+        MONTH: "period",
+        LIMIT: (one) => (one.scope === "account" ? "account" : `key ${one.name}`),
+        PERCENT: (one) => `${one.percent} %`,
+        SPENT: (one) => `${exact(one.spend)} of ${exact(one.limit)}`,
+        WEBHOOK: (one) => one.webhook_id ?? "none",
+      });
     });
 
   billing

@@ -98,6 +98,10 @@ export interface Responses {
        * USD per month; null: none
        */
       limit: number | null;
+      /**
+       * USD counted against the limit this month; null: no limit
+       */
+      limit_spend: number | null;
       suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
       email: boolean;
       billing_address: boolean;
@@ -157,6 +161,10 @@ export interface Responses {
        * USD per month; null: none
        */
       limit: number | null;
+      /**
+       * USD counted against the limit this month; null: no limit
+       */
+      limit_spend: number | null;
       suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
       email: boolean;
       billing_address: boolean;
@@ -216,6 +224,10 @@ export interface Responses {
        * USD per month; null: none
        */
       limit: number | null;
+      /**
+       * USD counted against the limit this month; null: no limit
+       */
+      limit_spend: number | null;
       suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
       email: boolean;
       billing_address: boolean;
@@ -278,6 +290,10 @@ export interface Responses {
        * USD per month; null: none
        */
       limit: number | null;
+      /**
+       * USD counted against the limit this month; null: no limit
+       */
+      limit_spend: number | null;
       suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
       email: boolean;
       billing_address: boolean;
@@ -1463,6 +1479,10 @@ export interface Responses {
      * USD per month; null: none
      */
     limit: number | null;
+    /**
+     * USD counted against the limit this month; null: no limit
+     */
+    limit_spend: number | null;
     suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
     email: boolean;
     billing_address: boolean;
@@ -2124,12 +2144,65 @@ export interface Responses {
      * USD per UTC month; negative: none
      */
     limit: number;
+    /**
+     * URL that receives alerts of limits; null: none. Without its query for an operator who acts as the account
+     */
+    webhook: string | null;
+    /**
+     * Lines that invoices print below the buyer's name
+     */
+    invoice_address: string;
   };
   "POST /payment/config": {
     /**
      * USD per UTC month; negative: none
      */
     limit: number;
+    /**
+     * URL that receives alerts of limits; null: none. Without its query for an operator who acts as the account
+     */
+    webhook: string | null;
+    /**
+     * Lines that invoices print below the buyer's name
+     */
+    invoice_address: string;
+  };
+  "GET /payment/limit-alerts": {
+    alerts: {
+      scope: "account" | "key";
+      /**
+       * Key whose limit it is
+       */
+      token_id: string | null;
+      /**
+       * Name of the key
+       */
+      name: string | null;
+      /**
+       * YYYY.MM
+       */
+      period: string;
+      /**
+       * Part of the limit that was spent: 50, 80 or 100
+       */
+      percent: number;
+      /**
+       * USD, at that time
+       */
+      limit: number;
+      /**
+       * USD, at that time
+       */
+      spend: number;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * Delivery of its webhook call; null: no URL was set
+       */
+      webhook_id: string | null;
+    }[];
   };
   "GET /payment/key-limits": {
     token_id: string;
@@ -8533,7 +8606,14 @@ export interface Responses {
        * The header `webhook-id`, the same on every attempt
        */
       id: string;
-      request_id: string;
+      /**
+       * Request whose result it is; null: a call of an event
+       */
+      request_id: string | null;
+      /**
+       * `limit.alert`; null: the result of a request
+       */
+      event: string | null;
       /**
        * Without its query for an operator who acts as the account
        */
@@ -8579,7 +8659,14 @@ export interface Responses {
      * The header `webhook-id`, the same on every attempt
      */
     id: string;
-    request_id: string;
+    /**
+     * Request whose result it is; null: a call of an event
+     */
+    request_id: string | null;
+    /**
+     * `limit.alert`; null: the result of a request
+     */
+    event: string | null;
     /**
      * Without its query for an operator who acts as the account
      */
@@ -8637,7 +8724,14 @@ export interface Responses {
      * The header `webhook-id`, the same on every attempt
      */
     id: string;
-    request_id: string;
+    /**
+     * Request whose result it is; null: a call of an event
+     */
+    request_id: string | null;
+    /**
+     * `limit.alert`; null: the result of a request
+     */
+    event: string | null;
     /**
      * Without its query for an operator who acts as the account
      */

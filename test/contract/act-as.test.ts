@@ -28,6 +28,7 @@ const open = new Set([
   "/payment/invoices",
   "/payment/invoices/{invoice_id}",
   "/payment/funds",
+  "/payment/limit-alerts",
   "/v1/user/loras",
   "/v1/webhooks/deliveries",
   "/v1/usage/days",

@@ -134,3 +134,15 @@ it("lists payments, also those that wait, and shows an invoice to the cent", asy
   const shown = await stoker(apiKey, "billing", "invoice", "inv_1");
   expect(shown.out, shown.err).toMatch(/^MODEL +UNITS +USD *\na +1000 +0\.01\nb +1000 +0\.00\ntotal +0\.01\n$/);
 });
+
+it("lists alerts of limits and sets the URL that receives them", async () => {
+  const listed = await stoker(apiKey, "billing", "alerts");
+  expect(listed.out, listed.err).toMatch(
+    /^MONTH +LIMIT +PERCENT +SPENT +WEBHOOK *\n2026\.02 +account +80 % +20\.50 of 25\.00 +msg_01KAJ0+\n$/,
+  );
+  const targets: unknown[] = [];
+  edge.deps.paying.setAlertTarget = async (_account, target) => void targets.push(target);
+  await stoker(apiKey, "billing", "alerts", "https://example.com/alerts");
+  await stoker(apiKey, "billing", "alerts", "none");
+  expect(targets).toEqual([{ url: "https://example.com/alerts", host: "example.com" }, null]);
+});

@@ -12,6 +12,7 @@ import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section, Stats } from "../../ui/page.tsx";
 import { useNow } from "../../ui/time.tsx";
+import { LimitAlerts } from "./alerts.tsx";
 import { ChecklistSection } from "./checklist.tsx";
 import { AddFunds, AutomaticTopup, CardAndAddress, MonthlyLimit } from "./forms.tsx";
 import { LatestInvoices } from "./invoices.tsx";
@@ -38,6 +39,7 @@ export function Billing(): ReactNode {
               <MonthlyLimit limit={list.limit} />
               <AutomaticTopup list={list} />
             </SimpleGrid>
+            <LimitAlerts />
             <Payments payments={funds.payments} />
             {funds.provider !== "manual" && <CardAndAddress list={list} />}
           </Stack>
@@ -102,7 +104,7 @@ function Spending({ list }: { list: Checklist }): ReactNode {
                 },
                 list.limit === null
                   ? limit
-                  : { ...limit, note: <LimitUse limit={list.limit} spent={spend.month / 100} /> },
+                  : { ...limit, note: <LimitUse limit={list.limit} spent={list.limit_spend ?? 0} /> },
               ]}
             />
             <Section>

@@ -11,6 +11,7 @@ import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
+import { InvoiceAddress } from "./address.tsx";
 
 type List = Responses["GET /payment/invoices"];
 type Invoice = List["invoices"][number];
@@ -38,6 +39,7 @@ export function Invoices(): ReactNode {
   return (
     <Page title={text.title} about={text.about}>
       <InvoiceTable />
+      <InvoiceAddress />
     </Page>
   );
 }
