@@ -155,16 +155,17 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
 
 describe.each(Object.keys(periods) as Kept[])("%s", (kind) => {
   const { insert, table, column } = kinds[kind];
-  const text = `select ${column} as name from ${table} where ${column} like 'sweep-%' order by 1`;
+  const text = `select ${column} as name from ${table} where ${column} like 'sweep-${kind}-%' order by 1`;
+  const [old, young] = [`sweep-${kind}-old`, `sweep-${kind}-young`];
   const names = async () => (await query<{ name: string }>(url, text)).map((row) => row.name);
 
   it("are removed once older than their period, and not before", async () => {
     const edgeMs = nowMs - retention[kind];
-    await query(url, insert, ["sweep-old", new Date(edgeMs - minuteMs)]);
-    await query(url, insert, ["sweep-young", new Date(edgeMs + minuteMs)]);
-    expect(await names()).toEqual(["sweep-old", "sweep-young"]);
+    await query(url, insert, [old, new Date(edgeMs - minuteMs)]);
+    await query(url, insert, [young, new Date(edgeMs + minuteMs)]);
+    expect(await names()).toEqual([old, young]);
     await sweep();
-    expect(await names()).toEqual(["sweep-young"]);
+    expect(await names()).toEqual([young]);
   });
 });
 
