@@ -122,7 +122,7 @@ function deliveryText(one: DeliveryWithHistory): string {
   );
   const why = one.error_message === null ? [] : [`the request failed: ${one.error_message}`];
   return [
-    `${one.id} of ${one.request_id === null ? one.event : `request ${one.request_id}`} to ${one.url}: ${one.state}`,
+    `${one.id} of ${one.event ?? `request ${one.request_id}`} to ${one.url}: ${one.state}`,
     ...why,
     ...attempts,
   ].join("\n");

@@ -13,6 +13,7 @@ export const text = {
   noLimitNote: "Set one to be safe from surprises.",
   limitLeft: (left: string) => `${left} left this month`,
   byDay: "Spend by day (UTC)",
+  spend: "Spend",
   details: "By model, key and end user",
   checklist: {
     title: "Checklist",

@@ -28,8 +28,8 @@ export function Webhooks(): View {
     },
     {
       name: "Request",
-      value: (one) => one.request_id ?? one.event,
-      show: (one) => html`<code>${one.request_id ?? one.event}</code>`,
+      value: (one) => one.event ?? one.request_id,
+      show: (one) => html`<code>${one.event ?? one.request_id}</code>`,
     },
     actions(
       (one) =>

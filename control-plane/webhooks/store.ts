@@ -96,8 +96,8 @@ export type DeliveryState = "pending" | "delivered" | "exhausted";
 
 export interface DeliveryRecord {
   readonly webhookId: string;
-  /** Null: a call of an event. */
-  readonly requestId: RequestId | null;
+  /** Of an event: the id of the delivery. */
+  readonly requestId: RequestId;
   /** Such as `limit.alert`; null: the result of a request. */
   readonly event: string | null;
   readonly url: string;

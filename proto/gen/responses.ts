@@ -8607,9 +8607,9 @@ export interface Responses {
        */
       id: string;
       /**
-       * Request whose result it is; null: a call of an event
+       * Request whose result it is. Of an event: the id of the delivery
        */
-      request_id: string | null;
+      request_id: string;
       /**
        * `limit.alert`; null: the result of a request
        */
@@ -8660,9 +8660,9 @@ export interface Responses {
      */
     id: string;
     /**
-     * Request whose result it is; null: a call of an event
+     * Request whose result it is. Of an event: the id of the delivery
      */
-    request_id: string | null;
+    request_id: string;
     /**
      * `limit.alert`; null: the result of a request
      */
@@ -8725,9 +8725,9 @@ export interface Responses {
      */
     id: string;
     /**
-     * Request whose result it is; null: a call of an event
+     * Request whose result it is. Of an event: the id of the delivery
      */
-    request_id: string | null;
+    request_id: string;
     /**
      * `limit.alert`; null: the result of a request
      */

@@ -60,8 +60,8 @@ const rows: readonly StatusRow[] = [
   {
     call: "POST /payment/config",
     status: 200,
-    body: { limit: null, webhook: "https://192.0.2.1/alerts", invoice_address: " 1 Main Street\nLondon " },
-    holds: { limit: 12.5, webhook: "https://192.0.2.1/alerts", invoice_address: "1 Main Street\nLondon" },
+    body: { limit: null, webhook: "https://93.184.216.34/alerts", invoice_address: " 1 Main Street\nLondon " },
+    holds: { limit: 12.5, webhook: "https://93.184.216.34/alerts", invoice_address: "1 Main Street\nLondon" },
   },
   {
     call: "POST /payment/config",

@@ -89,7 +89,7 @@ function DeliveryLog(): ReactNode {
 }
 
 /** Request whose result it is, or the event. */
-const causeOf = ({ request_id: request, event }: Delivery): string => request ?? event ?? "";
+const causeOf = ({ request_id: request, event }: Delivery): string => event ?? request;
 
 function responseText({ last_status: status, last_outcome: outcome }: Delivery): string {
   if (status === null) return outcome ?? "–";

@@ -1,12 +1,11 @@
 // Funds, spend, what is missing, and how the account pays.
-import { Anchor, Progress, SimpleGrid, Stack } from "@mantine/core";
-import type { ReactNode } from "react";
+import { Anchor, Box, Progress, SimpleGrid, Stack } from "@mantine/core";
+import { lazy, type ReactNode, Suspense } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet, useGetAll } from "../../api/hooks.ts";
 import { type Checklist, type Funds, fundsOf } from "../../domain/checklist.ts";
 import { daysQuery, spendOf } from "../../domain/spend.ts";
 import { text } from "../../text/billing.ts";
-import { TimeChart } from "../../ui/chart.tsx";
 import { usd, usdOfCents } from "../../ui/format.ts";
 import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
@@ -23,6 +22,10 @@ type Days = Responses["GET /v1/usage/days"];
 export const checklistPath = "/payment/checklist?compute_owed=true";
 export const fundsPath = "/payment/funds?limit=100";
 
+// The chart's library arrives after the figures.
+const SpendChart = lazy(async () => ({ default: (await import("./spend-chart.tsx")).SpendChart }));
+/** Pixels of chart, title and read-out together. */
+const chartHeight = 250;
 const minuteMs = 60_000;
 
 export function Billing(): ReactNode {
@@ -108,13 +111,9 @@ function Spending({ list }: { list: Checklist }): ReactNode {
               ]}
             />
             <Section>
-              <TimeChart
-                title={text.byDay}
-                times={spend.times}
-                kind="bars"
-                show={usd}
-                series={[{ name: text.byDay, values: spend.usd }]}
-              />
+              <Suspense fallback={<Box h={chartHeight} />}>
+                <SpendChart times={spend.times} usd={spend.usd} />
+              </Suspense>
             </Section>
           </Stack>
         );

@@ -20,7 +20,7 @@ const nullableText = (description: string) => Type.Union([Type.String(), Type.Nu
 
 const WebhookDeliveryBody = Type.Object({
   id: Type.String({ description: "The header `webhook-id`, the same on every attempt" }),
-  request_id: nullableText("Request whose result it is; null: a call of an event"),
+  request_id: Type.String({ description: "Request whose result it is. Of an event: the id of the delivery" }),
   event: nullableText("`limit.alert`; null: the result of a request"),
   url: Type.String({ description: "Without its query for an operator who acts as the account" }),
   state: Type.Unsafe<string>({ type: "string", enum: ["pending", "delivered", "exhausted"] }),

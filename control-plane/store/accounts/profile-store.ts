@@ -160,7 +160,6 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     "storedResponse",
     "endUser",
     "limitAlert",
-    "webhookDelivery",
     "webhookJob",
     "webhookSecret",
   ] as const;

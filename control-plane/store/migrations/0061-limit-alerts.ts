@@ -1,6 +1,6 @@
 import { type Kysely, sql } from "kysely";
 
-/** Alerts of monthly limits with calls that belong to no request, and what an invoice prints of its buyer. */
+/** Alerts of monthly limits with their webhook calls, and what an invoice prints of its buyer. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table limit_alert (
@@ -26,7 +26,5 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       add column invoice_address text not null default ''`.execute(db);
   await sql`alter table invoice add column buyer jsonb`.execute(db);
 
-  await sql`alter table webhook_delivery alter column request_id drop not null, add column event text`.execute(db);
-  await sql`
-    create index webhook_delivery_event on webhook_delivery (finished_at) where event is not null`.execute(db);
+  await sql`alter table webhook_delivery add column event text`.execute(db);
 }

@@ -5,6 +5,7 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
+import { queueEvent } from "../work/webhook-events.ts";
 
 interface AlertRow {
   readonly budgetId: string;
@@ -52,13 +53,7 @@ export function createLimitAlertStore(db: Db): LimitAlertStore {
           const { url, host, budgetId, percent } = row;
           if (url === null || host === null) continue;
           const { webhookId, body } = callOf(alertOf(row));
-          await trx
-            .insertInto("webhookDelivery")
-            .values({
-              ...{ webhookId, accountId: row.account, url, host, body },
-              ...{ requestId: null, event: "limit.alert", results: null, state: "pending" },
-            })
-            .execute();
+          await queueEvent(trx, { event: "limit.alert", webhookId, account: row.account, url, host, body });
           await trx
             .updateTable("limitAlert")
             .set({ webhookId })

@@ -182,9 +182,8 @@ export interface WorkTables {
   /** The outbox: written in the transaction that ends the request. */
   webhookDelivery: {
     webhookId: string;
-    /** Null: a call of an event. */
-    requestId: RequestId | null;
-    /** `limit.alert`; null: the result of a request. */
+    requestId: RequestId;
+    /** `limit.alert`, whose row in webhook_job stands for no request; null: the result of a request. */
     event: string | null;
     accountId: AccountId;
     url: string;

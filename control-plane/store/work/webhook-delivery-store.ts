@@ -16,7 +16,7 @@ export function createWebhookDeliveryStore(db: Db): WebhookDeliveryStore {
   const records = (account: AccountId) =>
     db
       .selectFrom("webhookDelivery as d")
-      .leftJoin("webhookJob as j", "j.requestId", "d.requestId")
+      .innerJoin("webhookJob as j", "j.requestId", "d.requestId")
       .select([
         "d.webhookId",
         "d.requestId",

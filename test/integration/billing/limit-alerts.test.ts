@@ -118,7 +118,7 @@ describe("an alert of the account's limit", () => {
     await world.make().limitAlerts.watch();
     expect(await percentsOf(world, account)).toEqual([50, 80, 100]);
     const calling = await createWebhookDeliveryStore(world.db).deliveries(account, undefined, 10);
-    expect(calling).toMatchObject(Array(3).fill({ event: "limit.alert", requestId: null, state: "pending" }));
+    expect(calling).toMatchObject(Array(3).fill({ event: "limit.alert", state: "pending" }));
   });
 
   it("goes with its account, and with it the URL", async () => {
@@ -180,7 +180,11 @@ describe("the call of an alert", () => {
     const id = deliveries[0]?.webhookId as string;
     await webhooks.replay(account, id, "");
     await vi.waitFor(() => expect(webhooks.receiver.calls.filter((call) => call.id === id)).toHaveLength(2), patience);
-    expect((await webhooks.delivery(account, id)).delivery).toMatchObject({ event: "limit.alert", error: null });
+    expect((await webhooks.delivery(account, id)).delivery).toMatchObject({
+      event: "limit.alert",
+      requestId: id,
+      error: null,
+    });
   });
 });
 

@@ -105,12 +105,6 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "webhook_delivery",
     column: "webhook_id",
   },
-  "webhook-events": {
-    insert: `insert into webhook_delivery (webhook_id, event, account_id, url, host, body, state, finished_at)
-      values ($1, 'limit.alert', 'u:1', 'https://r', 'r', '{}', 'delivered', $2)`,
-    table: "webhook_delivery",
-    column: "webhook_id",
-  },
   "limit-alerts": {
     insert: `insert into limit_alert (budget_id, percent, lim, account_id, spent, at) values ($1, 50, 2, 'u:1', 1, $2)`,
     table: "limit_alert",
