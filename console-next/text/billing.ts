@@ -1,7 +1,8 @@
 import type { StepName } from "../domain/checklist.ts";
+import { titles } from "./titles.ts";
 
 export const text = {
-  title: "Billing",
+  title: titles.billing,
   about: "What you can spend, what you spent, and how it is paid.",
   funds: { available: "Available funds", owed: "Owed", left: "ready to spend", debt: "Add funds to use models again." },
   month: "Spent this month",
@@ -114,7 +115,7 @@ export const text = {
     statuses: { requested: "requested", charging: "processing", done: "credited", failed: "failed" },
   },
   invoices: {
-    title: "Invoices",
+    title: titles.invoices,
     about: "One for each month (UTC) in which you used something, made some hours after the month ends.",
     latest: "Latest invoices",
     all: "All invoices",
@@ -129,7 +130,7 @@ export const text = {
   },
   invoice: {
     title: (month: string) => `Invoice for ${month}`,
-    heading: "Invoice",
+    heading: titles.invoice,
     from: "From",
     to: "To",
     account: (uid: string) => `Account ${uid}`,

@@ -1,6 +1,6 @@
 import { IconCreditCard, IconFileInvoice } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
-import { text } from "../../text/billing.ts";
+import { titles } from "../../text/titles.ts";
 
 const section = "money";
 
@@ -8,21 +8,21 @@ export const billingPages: readonly PageEntry[] = [
   {
     section,
     path: "/billing",
-    title: text.title,
+    title: titles.billing,
     icon: IconCreditCard,
     load: async () => (await import("./billing.tsx")).Billing,
   },
   {
     section,
     path: "/invoices",
-    title: text.invoices.title,
+    title: titles.invoices,
     icon: IconFileInvoice,
     load: async () => (await import("./invoices.tsx")).Invoices,
   },
   {
     section,
     path: "/invoices/$invoice",
-    title: text.invoice.heading,
+    title: titles.invoice,
     load: async () => (await import("./invoice.tsx")).InvoicePage,
   },
 ];
