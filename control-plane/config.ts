@@ -175,6 +175,11 @@ export function readConfig(env: Env) {
       /** 1, or less in tests: the schedule is shorter by this factor, claims by at most half. */
       clockScale: number("STOKER_WEBHOOK_CLOCKS", 1, 0.001, 1),
     },
+    /** Lines of the seller on invoices, the name first; empty: none is named. */
+    invoiceSeller: (text("STOKER_INVOICE_SELLER") ?? "")
+      .split(";")
+      .map((line) => line.trim())
+      .filter((line) => line !== ""),
     /** Payment provider; undefined: the operator receives payments and credits accounts. */
     stripe: readStripe(settings),
   };

@@ -4,6 +4,14 @@ import type { Command } from "../command.ts";
 
 type Invoice = Responses["GET /payment/invoices"]["invoices"][number];
 
+type WholeInvoice = Responses["GET /payment/invoices/{invoice_id}"];
+
+type Funds = Responses["GET /payment/funds"];
+
+type Config = Responses["GET /payment/config"];
+
+type Alerts = Responses["GET /payment/limit-alerts"];
+
 type KeyLimit = Responses["GET /payment/key-limits"][number];
 
 export function addBillingCommands(program: Command): void {
@@ -27,6 +35,35 @@ export function addBillingCommands(program: Command): void {
     });
 
   billing
+    .command("invoice <invoice_id>")
+    .description("show an invoice with its lines")
+    .run(async (terminal, id: string) => {
+      const invoice = await terminal.api.call<WholeInvoice>("GET", `/payment/invoices/${encodeURIComponent(id)}`);
+      if (terminal.json) return terminal.show(invoice, String);
+      const total = { model: "total", units: "", rounded_amount: invoice.rounded_total };
+      terminal.rows([...invoice.lines, total], {
+        MODEL: "model",
+        UNITS: (one) => String(one.units),
+        USD: (one) => (one.rounded_amount / 100).toFixed(2),
+      });
+    });
+
+  billing
+    .command("payments")
+    .description("list top-ups that wait or failed, and credits, newest first")
+    .run(async (terminal) => {
+      const found = await terminal.api.call<Funds>("GET", "/payment/funds?limit=100");
+      if (terminal.json) return terminal.show(found, String);
+      terminal.rows(found.payments, {
+        CREATED: (one) => new Date(one.created_at * 1000).toISOString().slice(0, 10),
+        KIND: "kind",
+        USD: (one) => (one.amount / 100).toFixed(2),
+        STATUS: (one) => (one.status === "done" ? "credited" : one.status),
+        WHY: (one) => one.error_message ?? "",
+      });
+    });
+
+  billing
     .command("limit [usd]")
     .description("show or set the monthly spending limit (none: no limit)")
     .run(async (terminal, given: string | undefined) => {
@@ -35,6 +72,26 @@ export function addBillingCommands(program: Command): void {
           ? await terminal.api.call<{ limit: number }>("GET", "/payment/config")
           : await terminal.api.call<{ limit: number }>("POST", "/payment/config", { limit: usdOrNone(given) });
       terminal.show(config, ({ limit }) => (limit < 0 ? "none" : exact(limit)));
+    });
+
+  billing
+    .command("alerts [url]")
+    .description("list alerts of monthly limits, or set the webhook URL that receives them (none: no URL)")
+    .run(async (terminal, url: string | undefined) => {
+      if (url !== undefined) {
+        const body = { limit: null, webhook: url === "none" ? "" : url };
+        const config = await terminal.api.call<Config>("POST", "/payment/config", body);
+        return terminal.show(config, ({ webhook }) => webhook ?? "none");
+      }
+      const found = await terminal.api.call<Alerts>("GET", "/payment/limit-alerts?limit=100");
+      if (terminal.json) return terminal.show(found, String);
+      terminal.rows(found.alerts, {
+        MONTH: "period",
+        LIMIT: (one) => (one.scope === "account" ? "account" : `key ${one.name}`),
+        PERCENT: (one) => `${one.percent} %`,
+        SPENT: (one) => `${exact(one.spend)} of ${exact(one.limit)}`,
+        WEBHOOK: (one) => one.webhook_id ?? "none",
+      });
     });
 
   billing

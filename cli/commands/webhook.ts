@@ -125,7 +125,11 @@ function deliveryText(one: DeliveryWithHistory): string {
       `${moment(at)}  ${status ?? outcome}  ${duration_ms} ms  ${answer.replaceAll(/\s+/g, " ").slice(0, 200)}`,
   );
   const why = one.error_message === null ? [] : [`the request failed: ${one.error_message}`];
-  return [`${one.id} of request ${one.request_id} to ${one.url}: ${one.state}`, ...why, ...attempts].join("\n");
+  return [
+    `${one.id} of ${one.event ?? `request ${one.request_id}`} to ${one.url}: ${one.state}`,
+    ...why,
+    ...attempts,
+  ].join("\n");
 }
 
 const moment = (seconds: number): string => `${isoTime(seconds).slice(0, 19)}Z`;

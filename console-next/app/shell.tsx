@@ -19,11 +19,13 @@ import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { IconAlertTriangle, IconLogout, IconMoon, IconSearch, IconSun } from "@tabler/icons-react";
 import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
-import type { Responses } from "../../proto/gen/responses.ts";
 import { useGet } from "../api/hooks.ts";
-import { suspensionOf } from "../domain/suspension.ts";
+import type { Checklist } from "../domain/checklist.ts";
+import { nearLimitOf, suspensionOf } from "../domain/suspension.ts";
 import { text as common } from "../text/common.ts";
 import { text } from "../text/navigation.ts";
+import { nearLimit } from "../text/suspension.ts";
+import { usd } from "../ui/format.ts";
 import { Link, RouterNavLink } from "../ui/link.tsx";
 import { useMenu } from "./menu.ts";
 import { pages } from "./navigation.ts";
@@ -200,12 +202,34 @@ function focusSearch(event: KeyboardEvent): void {
 
 /** Shown on every page while the account is suspended. */
 function SuspensionBanner(): ReactNode {
-  const { data } = useGet<Responses["GET /payment/checklist"]>("/payment/checklist", { everyMs: 60_000 });
-  if (!data?.suspended || !data.suspend_reason) return null;
+  const { data } = useGet<Checklist>("/payment/checklist", { everyMs: 60_000 });
+  if (!data) return null;
+  if (!data.suspended || !data.suspend_reason) return <LimitNotice list={data} />;
   const { why, act, page } = suspensionOf(data.suspend_reason);
   return (
-    <Alert color="red" icon={<IconAlertTriangle />} mb="md" role="status">
-      {why} {page ? <Link to={page}>{act}</Link> : act}
+    <Alert color="red" icon={<IconAlertTriangle />} mb="md" role="status" className="no-print">
+      {why}{" "}
+      {page ? (
+        <Link to={page} inherit>
+          {act}
+        </Link>
+      ) : (
+        act
+      )}
+    </Alert>
+  );
+}
+
+/** A notice before the monthly limit stops requests. */
+function LimitNotice({ list }: { list: Checklist }): ReactNode {
+  const percent = nearLimitOf(list);
+  if (percent === undefined || list.limit === null) return null;
+  return (
+    <Alert color="yellow" icon={<IconAlertTriangle />} mb="md" role="status" className="no-print">
+      {nearLimit.why(percent, usd(list.limit))}{" "}
+      <Link to="/billing" inherit>
+        {nearLimit.act}
+      </Link>
     </Alert>
   );
 }

@@ -1,7 +1,9 @@
+import { titles } from "./titles.ts";
+
 export const text = {
   needsKey: "This needs an API key to sign the request. Create one under Keys.",
   adapters: {
-    title: "Adapters",
+    title: titles.adapters,
     about: "LoRA adapters on a served base model. Requests use an adapter by its name, like a model.",
     add: "Add an adapter",
     empty: "No adapters yet. An adapter changes a base model at a small cost in memory; several share its instances.",
@@ -44,7 +46,7 @@ export const text = {
     },
   },
   voices: {
-    title: "Voices",
+    title: titles.voices,
     about: "Voices for text to speech: presets of the served models, and your own.",
     create: "Create a voice",
     createAbout:
@@ -79,7 +81,7 @@ export const text = {
     measured: "Measured for",
   },
   files: {
-    title: "Files",
+    title: titles.files,
     about: "Requests and results of batches.",
     upload: "Upload a file",
     uploadAbout: "One JSON object per line, at most 200 MB.",
@@ -116,7 +118,7 @@ export const text = {
       `${lines.toLocaleString("en-US")} line${lines === 1 ? "" : "s"}, ${lines > checked ? `the first ${checked}` : "all"} checked.`,
   },
   batches: {
-    title: "Batches",
+    title: titles.batches,
     about: "A batch runs the requests of a file in the background within 24 hours, 20 % cheaper.",
     create: "Create a batch",
     createAbout:

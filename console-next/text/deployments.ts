@@ -1,10 +1,11 @@
 import type { FaultName } from "../domain/new-deployment.ts";
+import { titles } from "./titles.ts";
 
 const counted = (count: number, one: string, several = `${one}s`): string =>
   `${count.toLocaleString("en-US")} ${count === 1 ? one : several}`;
 
 export const text = {
-  title: "Deployments",
+  title: titles.deployments,
   about: "A deployment runs a model on its own GPUs. It is billed by the minute while an instance runs.",
   deploy: "Deploy a model",
   noGpus: "none",
@@ -33,7 +34,7 @@ export const text = {
   },
 
   create: {
-    title: "Deploy a model",
+    title: titles.newDeployment,
     about: "Choose the weights and the GPUs. You see size, fit and price before anything is created.",
     model: "1. Model",
     catalogue: "Catalogue",

@@ -1,9 +1,11 @@
+import { titles } from "./titles.ts";
+
 export const text = {
   reason: "Reason",
   perHour: (amount: string) => `${amount} per hour`,
   perMonth: (amount: string) => `${amount} per month`,
   containers: {
-    title: "GPU rentals",
+    title: titles.containers,
     about: "Containers with whole GPUs and SSH, billed by the minute while they run.",
     rent: "Rent GPUs",
     states: { "": "Active", inactive: "Failed and deleted" },
@@ -69,7 +71,7 @@ export const text = {
     isPrivate: "This is a private key. Never send it to anyone. Paste the .pub file instead.",
   },
   agents: {
-    title: "Agents",
+    title: titles.agents,
     about: "Long-running containers of the operator's catalogue, with a volume, backups and a dashboard.",
     create: "Create an agent",
     states: { "": "Active", inactive: "Failed and deleted", all: "All" },

@@ -18,3 +18,9 @@ export const text: Readonly<Record<SuspendReason, { readonly why: string; readon
     act: "Change the card in the billing portal",
   },
 };
+
+/** Shown on every page before a limit stops requests. */
+export const nearLimit = {
+  why: (percent: number, limit: string) => `${percent} % of the monthly limit of ${limit} is spent.`,
+  act: "Change the limit",
+};

@@ -38,6 +38,12 @@ const axisTexts = (ticks: readonly number[]): string[] =>
     return index === 0 || time === "00:00" ? `${time}\n${date}` : time;
   });
 
+/** Space for half a bar at both ends. */
+function besideBars(times: ArrayLike<number>, first: number, last: number): [number, number] {
+  const half = times.length > 1 ? ((times[times.length - 1] ?? 0) - (times[0] ?? 0)) / (times.length - 1) / 2 : 43_200;
+  return [first - half, last + half];
+}
+
 const isIsolated = (values: ArrayLike<number | null | undefined>): boolean =>
   Array.from(values).some((value, at) => value != null && values[at - 1] == null && values[at + 1] == null);
 
@@ -67,6 +73,7 @@ export function TimeChart({ title, times, series, show, kind = "line", height = 
         legend: { live: true },
         cursor: { y: false, points: { size: 6 } },
         scales: {
+          ...(kind === "bars" ? { x: { range: (_, first, last) => besideBars(dataRef.current[0], first, last) } } : {}),
           y: { range: (_, low, high) => [Math.min(0, low ?? 0), max ?? ((high ?? 0) > 0 ? (high ?? 0) * 1.1 : 1)] },
         },
         // As all absolute times of the console.
@@ -85,7 +92,10 @@ export function TimeChart({ title, times, series, show, kind = "line", height = 
               width: 1.5,
               value: (_, value) => (value === null || value === undefined ? "–" : showRef.current(value)),
               // A measurement between two gaps has no line.
-              points: { show: dataRef.current[0].length < 40 || isIsolated(dataRef.current[index + 1] ?? []) },
+              points: {
+                show:
+                  kind !== "bars" && (dataRef.current[0].length < 40 || isIsolated(dataRef.current[index + 1] ?? [])),
+              },
               ...(kind === "line" ? {} : { fill: `${color}33` }),
               ...(kind === "bars" && uPlot.paths.bars ? { paths: uPlot.paths.bars({ size: [0.8, 60] }) } : {}),
             };

@@ -46,6 +46,8 @@ interface DataTableProps<Row> {
   readonly emptyAction?: ReactNode;
   /** Filters beside the search field. */
   readonly filters?: ReactNode;
+  /** Without search and export. */
+  readonly isShort?: boolean;
   /** Prefix of its filters in the address, where a page has several tables. */
   readonly id?: string;
 }
@@ -56,7 +58,7 @@ type Order = keyof typeof signs;
 
 /** Table with search, sorting, pages and export. The address stores search, order and page. On a phone, rows are cards. */
 export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
-  const { name, rows, columns, keyOf, empty, emptyAction, filters, id = "" } = props;
+  const { name, rows, columns, keyOf, empty, emptyAction, filters, isShort = false, id = "" } = props;
   const isPhone = useMediaQuery("(max-width: 48em)");
   const [urlSearch, setUrlSearch] = useFilter(`${id}q`);
   const [sort, setSort] = useFilter(`${id}sort`);
@@ -88,39 +90,41 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
 
   return (
     <Box>
-      <Group gap="sm" mb="sm" align="flex-end">
-        <TextInput
-          type="search"
-          size="sm"
-          placeholder={text.search}
-          aria-label={text.searchOf(name)}
-          leftSection={<IconSearch size={16} />}
-          value={search}
-          onChange={(event) => onSearch(event.currentTarget.value)}
-        />
-        {filters}
-        <Text size="sm" c="dimmed" role="status">
-          {text.shownOf(found.length, rows.length)}
-        </Text>
-        <Group gap={4} ml="auto">
-          <Button
-            size="compact-xs"
-            variant="subtle"
-            color="gray"
-            onClick={() => save(`${name}.csv`, "text/csv", csvOf(sorted, columns))}
-          >
-            {text.csv}
-          </Button>
-          <Button
-            size="compact-xs"
-            variant="subtle"
-            color="gray"
-            onClick={() => save(`${name}.json`, "application/json", JSON.stringify(sorted, null, 2))}
-          >
-            {text.json}
-          </Button>
+      {!isShort && (
+        <Group gap="sm" mb="sm" align="flex-end">
+          <TextInput
+            type="search"
+            size="sm"
+            placeholder={text.search}
+            aria-label={text.searchOf(name)}
+            leftSection={<IconSearch size={16} />}
+            value={search}
+            onChange={(event) => onSearch(event.currentTarget.value)}
+          />
+          {filters}
+          <Text size="sm" c="dimmed" role="status">
+            {text.shownOf(found.length, rows.length)}
+          </Text>
+          <Group gap={4} ml="auto">
+            <Button
+              size="compact-xs"
+              variant="subtle"
+              color="gray"
+              onClick={() => save(`${name}.csv`, "text/csv", csvOf(sorted, columns))}
+            >
+              {text.csv}
+            </Button>
+            <Button
+              size="compact-xs"
+              variant="subtle"
+              color="gray"
+              onClick={() => save(`${name}.json`, "application/json", JSON.stringify(sorted, null, 2))}
+            >
+              {text.json}
+            </Button>
+          </Group>
         </Group>
-      </Group>
+      )}
       {isPhone ? (
         <Cards rows={seen} columns={columns} keyOf={keyOf} />
       ) : (

@@ -26,7 +26,11 @@ export function Webhooks(): View {
       value: (one) => one.next_attempt_at,
       show: (one) => (one.next_attempt_at === null ? "–" : html`<${Ago} at=${one.next_attempt_at} />`),
     },
-    { name: "Request", value: (one) => one.request_id, show: (one) => html`<code>${one.request_id}</code>` },
+    {
+      name: "Request",
+      value: (one) => one.event ?? one.request_id,
+      show: (one) => html`<code>${one.event ?? one.request_id}</code>`,
+    },
     actions(
       (one) =>
         one.state !== "pending" &&

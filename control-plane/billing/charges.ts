@@ -10,7 +10,7 @@ import type { Funds } from "./funds.ts";
 import { dueOf } from "./invoices.ts";
 import type { AccountMoney, Unmade } from "./payment-store.ts";
 import { type ChargeOutcome, nanoPerCent, type PaymentNews, type PaymentProvider } from "./payments.ts";
-import type { Books, Charge, ChargeStore, FailureCause } from "./store.ts";
+import type { Books, Charge, ChargeStore, FailureCause, Payment } from "./store.ts";
 
 /** Time after which another replica may resume a charge. */
 const claimMs = 120_000;
@@ -39,6 +39,8 @@ export interface Charges {
   /** Applies the provider's report of a payment. The result is the same for repeated and reordered reports. */
   take(news: PaymentNews): Promise<void>;
   requests(): Promise<readonly Charge[]>;
+  /** Credits of the account and top-ups that are not credited, newest first. */
+  payments(account: AccountId, limit: number): Promise<readonly Payment[]>;
   /** Throws chargeNotFound, chargeEnded. */
   fulfil(id: string, by: Act): Promise<Charge>;
   /** Throws chargeNotFound, chargeEnded. */
@@ -169,6 +171,7 @@ export function createCharges(deps: {
     },
 
     requests: () => store.requested(),
+    payments: store.payments,
 
     async fulfil(id, by) {
       const charge = await requested(id);

@@ -13,6 +13,8 @@ export interface ChecklistReport {
   readonly recent: NanoUsd;
   /** Per month; null: none. */
   readonly limit: NanoUsd | null;
+  /** Spent this month, as counted against the limit; null: no limit. */
+  readonly limitSpent: NanoUsd | null;
   readonly suspendReason: string | null;
   readonly hasEmail: boolean;
   readonly hasBillingAddress: boolean;
@@ -61,6 +63,7 @@ function checklistOf(money: AccountMoney, overdueInvoices: number): ChecklistRep
     paymentsBalance: nano(money.invoiced - ((money.limit ?? 0n) - money.creditLine)),
     recent: nano(money.spent - money.invoiced),
     limit: money.monthlyLimit === null ? null : nano(money.monthlyLimit),
+    limitSpent: money.monthlyLimit === null ? null : nano(money.spentThisMonth),
     // Requests are refused as soon as the balance requires it; the suspension row is written by the next update.
     suspendReason: money.suspendReason ?? reasonsOf(factsOf(money, overdueInvoices))[0] ?? refusalReasonOf(money),
     hasEmail: money.hasEmail,

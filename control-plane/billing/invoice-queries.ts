@@ -3,16 +3,14 @@ import type { AccountId } from "../../proto/ids.ts";
 import { notFound } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { dueOf, type Invoice, type InvoiceState, stateOf } from "./invoices.ts";
-import type { InvoiceStore, UsageLine } from "./store.ts";
+import type { InvoiceStore, WholeInvoice } from "./store.ts";
 
 export interface InvoiceView extends Invoice, InvoiceState {
   /** Path and query of its public page. */
   readonly pagePath: string;
 }
 
-export interface InvoicePage extends InvoiceView {
-  readonly lines: readonly UsageLine[];
-}
+export interface InvoicePage extends InvoiceView, WholeInvoice {}
 
 export interface InvoiceQueries {
   /** Newest first. `startingAfter` is an invoice of the account; throws unknownInvoice when it is not. */
@@ -21,6 +19,8 @@ export interface InvoiceQueries {
     limit: number,
     startingAfter: string | undefined,
   ): Promise<{ readonly invoices: readonly InvoiceView[]; readonly hasMore: boolean }>;
+  /** Throws unknownInvoice also for another account's. */
+  read(account: AccountId, invoiceId: string): Promise<InvoicePage>;
   /** Throws unknownInvoice also for a wrong signature, so that ids cannot be guessed. */
   page(invoiceId: string, signature: string): Promise<InvoicePage>;
 }
@@ -51,6 +51,12 @@ export function createInvoiceQueries(deps: {
     }));
   }
 
+  async function viewOfOne(invoice: WholeInvoice | undefined): Promise<InvoicePage> {
+    const [shown] = invoice ? await view(invoice.account, [invoice]) : [];
+    if (!shown) throw unknownInvoice();
+    return shown;
+  }
+
   return {
     async list(account, limit, startingAfter) {
       const before = startingAfter === undefined ? undefined : await store.get(startingAfter);
@@ -59,14 +65,17 @@ export function createInvoiceQueries(deps: {
       return { invoices: await view(account, found.slice(0, limit)), hasMore: found.length > limit };
     },
 
+    async read(account, invoiceId) {
+      const invoice = await store.get(invoiceId);
+      if (invoice?.account !== account) throw unknownInvoice();
+      return viewOfOne(invoice);
+    },
+
     async page(invoiceId, signature) {
       const given = Buffer.from(signature, "base64url");
       const wanted = sign(invoiceId);
       if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) throw unknownInvoice();
-      const invoice = await store.get(invoiceId);
-      const [shown] = invoice ? await view(invoice.account, [invoice]) : [];
-      if (!shown) throw unknownInvoice();
-      return shown;
+      return viewOfOne(await store.get(invoiceId));
     },
   };
 }

@@ -16,6 +16,15 @@ export interface Invoice {
   readonly paidAtMs: number | null;
 }
 
+/** Whom an invoice is addressed to. */
+export interface InvoiceBuyer {
+  /** Company, else the name of the person, else the name of the account. */
+  readonly name: string;
+  readonly email: string;
+  /** Lines; may be empty. */
+  readonly address: string;
+}
+
 export interface InvoiceDraft {
   readonly lines: readonly UsageLine[];
   readonly total: bigint;

@@ -22,6 +22,9 @@ export interface Paying {
   /** Throws billedAccountGone. */
   terms(account: AccountId): Promise<Terms>;
   setTerms(account: AccountId, terms: Terms, by: Act): Promise<void>;
+  settings: BillingSettingsStore["settings"];
+  setAlertTarget: BillingSettingsStore["setAlertTarget"];
+  setInvoiceAddress: BillingSettingsStore["setInvoiceAddress"];
   /** Nano-USD by request of this account. Unknown and unsettled requests are missing. */
   requestCosts(account: AccountId, ids: readonly string[]): Promise<ReadonlyMap<string, bigint>>;
   /** Applies a message of the provider. Throws badPaymentEvent, noPaymentEvents. */
@@ -77,6 +80,9 @@ export function createPaying(deps: {
       await updateStatus(account);
     },
 
+    settings: store.settings,
+    setAlertTarget: store.setAlertTarget,
+    setInvoiceAddress: store.setInvoiceAddress,
     requestCosts: store.requestCosts,
 
     async takeEvent(body, signature) {

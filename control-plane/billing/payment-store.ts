@@ -3,11 +3,11 @@
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
 import type { Act } from "../act.ts";
 import type { CreditGrant } from "./funds.ts";
-import type { Invoice, InvoiceDraft, Owed } from "./invoices.ts";
+import type { Invoice, InvoiceBuyer, InvoiceDraft, Owed } from "./invoices.ts";
 import type { Month } from "./period.ts";
 import type { UsageLine } from "./usage-line.ts";
 
-export type { Invoice, InvoiceDraft, Owed } from "./invoices.ts";
+export type { Invoice, InvoiceBuyer, InvoiceDraft, Owed } from "./invoices.ts";
 export type { LineDiscount, PricingType, UsageLine } from "./usage-line.ts";
 
 export interface UsageScope {
@@ -44,6 +44,11 @@ export interface UsageStore {
   rent(account: AccountId, fromMs: number, toMs: number): Promise<ReadonlyMap<string, number>>;
 }
 
+export interface WholeInvoice extends Invoice {
+  readonly lines: readonly UsageLine[];
+  readonly buyer: InvoiceBuyer;
+}
+
 export interface InvoiceStore {
   /** First month with entries that is not closed; undefined when the ledger is empty. */
   nextOpenMonth(): Promise<Month | undefined>;
@@ -62,7 +67,7 @@ export interface InvoiceStore {
   markClosed(month: Month): Promise<void>;
   /** Newest first, months before `before`. */
   list(account: AccountId, limit: number, before: Month | undefined): Promise<readonly Invoice[]>;
-  get(invoiceId: string): Promise<(Invoice & { readonly lines: readonly UsageLine[] }) | undefined>;
+  get(invoiceId: string): Promise<WholeInvoice | undefined>;
   owed(account: AccountId): Promise<Owed>;
 }
 
@@ -126,6 +131,20 @@ export interface Charge {
   readonly createdAtMs: number;
 }
 
+/** What changed an account's funds, or will when it is paid. */
+export interface Payment {
+  /** Id of the charge, or reference of the credit. */
+  readonly id: string;
+  readonly kind: "topup" | "credit" | "correction";
+  /** Nano-USD; negative only for a correction. */
+  readonly amount: bigint;
+  /** `requested`: the operator decides. `charging`: the payment provider has not reported the outcome yet. */
+  readonly state: ChargeState;
+  /** Why it failed; empty otherwise. */
+  readonly why: string;
+  readonly createdAtMs: number;
+}
+
 export interface OnFile {
   readonly hasPaymentMethod: boolean;
   readonly hasBillingAddress: boolean;
@@ -172,6 +191,8 @@ export interface ChargeStore {
   /** Moves it from requested to done and credits it in one transaction, with audit. False: it was not requested any more. */
   fulfil(charge: Charge, grant: CreditGrant, by: Act): Promise<boolean>;
   requested(): Promise<readonly Charge[]>;
+  /** Credits of the account and top-ups that are not credited, newest first. */
+  payments(account: AccountId, limit: number): Promise<readonly Payment[]>;
   /** A new payment method also clears the failures of the previous one. */
   onFile(customer: string, found: OnFile): Promise<void>;
 }
@@ -223,7 +244,23 @@ export interface Terms {
   readonly needsPaymentMethod: boolean;
 }
 
+/** What the customer sets beside limits and top-ups. */
+export interface BillingSettings {
+  /** URL that receives alerts of limits; null: none. */
+  readonly alertUrl: string | null;
+  /** Lines below the name on invoices. */
+  readonly invoiceAddress: string;
+}
+
 export interface BillingSettingsStore {
+  settings(account: AccountId): Promise<BillingSettings>;
+  /** `host`: host and port of the URL. */
+  setAlertTarget(
+    account: AccountId,
+    target: { readonly url: string; readonly host: string } | null,
+    by: Act,
+  ): Promise<void>;
+  setInvoiceAddress(account: AccountId, address: string, by: Act): Promise<void>;
   /** Also clears a failed top-up, because the customer acted. */
   setTopup(account: AccountId, topup: TopupSettings, by: Act): Promise<void>;
   /** Undefined when there is no such account. */

@@ -24,8 +24,10 @@ export const periods = {
   commands: days(30, 1),
   /** Instances that ended: one that is observed again later is shown instead of removed. */
   "ended-instances": days(90, 1),
-  /** Requests with a webhook, their results and call logs, after delivery or exhaustion. */
+  /** Requests with a webhook, their results, and logs of calls, after delivery or exhaustion. */
   webhooks: days(7, 1),
+  /** Alerts of limits. A month's are not sent again while they are kept. */
+  "limit-alerts": days(400, 32),
   /** Stored responses, after they were created; not those that still run. */
   "stored-responses": { defaultMs: 30 * dayMs, minMs: hourMs },
   /** Ended batches whose files are gone, and results that could not be written. */

@@ -96,7 +96,10 @@ export type DeliveryState = "pending" | "delivered" | "exhausted";
 
 export interface DeliveryRecord {
   readonly webhookId: string;
+  /** Of an event: the id of the delivery. */
   readonly requestId: RequestId;
+  /** Such as `limit.alert`; null: the result of a request. */
+  readonly event: string | null;
   readonly url: string;
   readonly state: DeliveryState;
   /** Error of the request; null: it succeeded. */

@@ -6,6 +6,7 @@ import { createCharges } from "../billing/charges.ts";
 import { createChecklists } from "../billing/checklist.ts";
 import { createFunds } from "../billing/funds.ts";
 import { createInvoiceQueries } from "../billing/invoice-queries.ts";
+import { createLimitAlerts } from "../billing/limit-alerts.ts";
 import { createLimits } from "../billing/limits.ts";
 import { createMonthClosing } from "../billing/months.ts";
 import { createPaying } from "../billing/paying.ts";
@@ -18,8 +19,10 @@ import { createBillingStore } from "../store/money/billing-store.ts";
 import { createChargeStore } from "../store/money/charge-store.ts";
 import { createFundsStore } from "../store/money/funds-store.ts";
 import { createInvoiceStore } from "../store/money/invoice-store.ts";
+import { createLimitAlertStore } from "../store/money/limit-alert-store.ts";
 import { createLimitStore } from "../store/money/limit-store.ts";
 import { createMoneyOverviewStore } from "../store/money/money-overview-store.ts";
+import { makeWebhookId } from "../webhooks/run-jobs.ts";
 
 /** Stripe if its keys are configured; otherwise the operator collects the money. */
 export async function paymentProvider(config: Pick<ControlPlaneConfig, "stripe">): Promise<PaymentProvider> {
@@ -79,6 +82,7 @@ export function createBilling(deps: {
     }),
     invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey, minDue, ...clock }),
     limits: createLimits({ store: createLimitStore(db), updateStatus: status.update, ...clock }),
+    limitAlerts: createLimitAlerts({ store: createLimitAlertStore(db), makeWebhookId, ...clock }),
     paying: createPaying({ provider, store, charges, updateStatus: status.update }),
     moneyOverview: createMoneyOverviewStore(db),
   };

@@ -22,6 +22,8 @@ export function createJobs(deps: {
   readonly retention: Retention;
   /** Invoices of the months that ended; idempotent. */
   readonly closeMonths: () => Promise<unknown>;
+  /** Alerts of monthly limits; idempotent. */
+  readonly watchLimits: () => Promise<unknown>;
   /** Schedule and retention of backups; idempotent. */
   readonly maintainBackups: () => Promise<unknown>;
   /** Bytes of files that were deleted or have expired; idempotent. */
@@ -47,6 +49,7 @@ export function createJobs(deps: {
       { name: "tend-backups", everyMs: 5 * minuteMs, run: deps.maintainBackups },
       { name: "series", everyMs: minuteMs / 2, run: deps.maintainSeries },
       { name: "incidents", everyMs: minuteMs / 4, run: deps.watchIncidents },
+      { name: "limit-alerts", everyMs: minuteMs / 4, run: deps.watchLimits },
       { name: "sweep-files", everyMs: 10 * minuteMs, run: deps.sweepFiles },
     ],
     log,

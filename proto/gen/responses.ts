@@ -98,6 +98,10 @@ export interface Responses {
        * USD per month; null: none
        */
       limit: number | null;
+      /**
+       * USD counted against the limit this month; null: no limit
+       */
+      limit_spend: number | null;
       suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
       email: boolean;
       billing_address: boolean;
@@ -157,6 +161,10 @@ export interface Responses {
        * USD per month; null: none
        */
       limit: number | null;
+      /**
+       * USD counted against the limit this month; null: no limit
+       */
+      limit_spend: number | null;
       suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
       email: boolean;
       billing_address: boolean;
@@ -216,6 +224,10 @@ export interface Responses {
        * USD per month; null: none
        */
       limit: number | null;
+      /**
+       * USD counted against the limit this month; null: no limit
+       */
+      limit_spend: number | null;
       suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
       email: boolean;
       billing_address: boolean;
@@ -278,6 +290,10 @@ export interface Responses {
        * USD per month; null: none
        */
       limit: number | null;
+      /**
+       * USD counted against the limit this month; null: no limit
+       */
+      limit_spend: number | null;
       suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
       email: boolean;
       billing_address: boolean;
@@ -1463,6 +1479,10 @@ export interface Responses {
      * USD per month; null: none
      */
     limit: number | null;
+    /**
+     * USD counted against the limit this month; null: no limit
+     */
+    limit_spend: number | null;
     suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
     email: boolean;
     billing_address: boolean;
@@ -2035,6 +2055,86 @@ export interface Responses {
      */
     next_cursor: string | null;
   };
+  "GET /payment/invoices/{invoice_id}": {
+    id: string;
+    status: "open" | "paid" | "overdue";
+    /**
+     * Cents
+     */
+    total: number;
+    /**
+     * Cents
+     */
+    amount_due: number;
+    /**
+     * Unix seconds
+     */
+    created: number;
+    /**
+     * Unix seconds
+     */
+    due_date: number;
+    /**
+     * YYYY.MM
+     */
+    period: string;
+    invoice_type: string;
+    /**
+     * Empty for an operator who acts as the account
+     */
+    hosted_invoice_url: string;
+    invoice_pdf: string | null;
+    /**
+     * Unix seconds
+     */
+    paid: number | null;
+    currency: "USD";
+    seller: {
+      name: string;
+      /**
+       * Lines; may be empty
+       */
+      address: string;
+    };
+    buyer: {
+      name: string;
+      /**
+       * Lines; may be empty
+       */
+      address: string;
+      email: string;
+      uid: string;
+    };
+    lines: {
+      model: string;
+      task: string;
+      /**
+       * What `units` count: tokens, seconds of GPU time, seconds of audio, characters or images
+       */
+      pricing_type: "tokens" | "uptime" | "input_length" | "input_character_length" | "image_units";
+      units: number;
+      /**
+       * Name and text of the discount
+       */
+      discount: string | null;
+      /**
+       * Cents, exact
+       */
+      amount: number;
+      /**
+       * Whole cents; the lines add up to `rounded_total`
+       */
+      rounded_amount: number;
+    }[];
+    /**
+     * Whole cents
+     */
+    rounded_total: number;
+    /**
+     * Whole cents
+     */
+    rounded_amount_due: number;
+  };
   /**
    * HTML
    */
@@ -2044,12 +2144,65 @@ export interface Responses {
      * USD per UTC month; negative: none
      */
     limit: number;
+    /**
+     * URL that receives alerts of limits; null: none. Without its query for an operator who acts as the account
+     */
+    webhook: string | null;
+    /**
+     * Lines that invoices print below the buyer's name
+     */
+    invoice_address: string;
   };
   "POST /payment/config": {
     /**
      * USD per UTC month; negative: none
      */
     limit: number;
+    /**
+     * URL that receives alerts of limits; null: none. Without its query for an operator who acts as the account
+     */
+    webhook: string | null;
+    /**
+     * Lines that invoices print below the buyer's name
+     */
+    invoice_address: string;
+  };
+  "GET /payment/limit-alerts": {
+    alerts: {
+      scope: "account" | "key";
+      /**
+       * Key whose limit it is
+       */
+      token_id: string | null;
+      /**
+       * Name of the key
+       */
+      name: string | null;
+      /**
+       * YYYY.MM
+       */
+      period: string;
+      /**
+       * Part of the limit that was spent: 50, 80 or 100
+       */
+      percent: number;
+      /**
+       * USD, at that time
+       */
+      limit: number;
+      /**
+       * USD, at that time
+       */
+      spend: number;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * Delivery of its webhook call; null: no URL was set
+       */
+      webhook_id: string | null;
+    }[];
   };
   "GET /payment/key-limits": {
     token_id: string;
@@ -2075,6 +2228,32 @@ export interface Responses {
      */
     spend: number;
   }[];
+  "GET /payment/funds": {
+    /**
+     * manual: the operator credits payments; stripe: customers pay on a page
+     */
+    provider: "manual" | "stripe";
+    payments: {
+      id: string;
+      kind: "topup" | "credit" | "correction";
+      /**
+       * Cents; negative only for a correction
+       */
+      amount: number;
+      /**
+       * requested: waits for the operator; charging: waits for the payment provider; done: part of the funds
+       */
+      status: "requested" | "charging" | "done" | "failed";
+      /**
+       * Why it failed
+       */
+      error_message: string | null;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+    }[];
+  };
   "POST /payment/funds": {
     checkout_url: string | null;
   };
@@ -8427,7 +8606,14 @@ export interface Responses {
        * The header `webhook-id`, the same on every attempt
        */
       id: string;
+      /**
+       * Request whose result it is. Of an event: the id of the delivery
+       */
       request_id: string;
+      /**
+       * `limit.alert`; null: the result of a request
+       */
+      event: string | null;
       /**
        * Without its query for an operator who acts as the account
        */
@@ -8473,7 +8659,14 @@ export interface Responses {
      * The header `webhook-id`, the same on every attempt
      */
     id: string;
+    /**
+     * Request whose result it is. Of an event: the id of the delivery
+     */
     request_id: string;
+    /**
+     * `limit.alert`; null: the result of a request
+     */
+    event: string | null;
     /**
      * Without its query for an operator who acts as the account
      */
@@ -8531,7 +8724,14 @@ export interface Responses {
      * The header `webhook-id`, the same on every attempt
      */
     id: string;
+    /**
+     * Request whose result it is. Of an event: the id of the delivery
+     */
     request_id: string;
+    /**
+     * `limit.alert`; null: the result of a request
+     */
+    event: string | null;
     /**
      * Without its query for an operator who acts as the account
      */

@@ -26,6 +26,9 @@ interface Described {
 const open = new Set([
   "/v1/metrics/series",
   "/payment/invoices",
+  "/payment/invoices/{invoice_id}",
+  "/payment/funds",
+  "/payment/limit-alerts",
   "/v1/user/loras",
   "/v1/webhooks/deliveries",
   "/v1/usage/days",

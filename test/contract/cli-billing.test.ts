@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { nano } from "../../proto/money.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
+import { buyer, invoice } from "../fakes/payment-ports.ts";
 import { ada, adminKey, apiKey } from "../fakes/ports.ts";
 import { dayOfUse } from "../fakes/usage-log-ports.ts";
 import { runCli } from "./cli-run.ts";
@@ -109,3 +110,39 @@ it("rejects amounts outside the limits with the limits in dollars", async () => 
   }
   expect(isAsked).toBe(false);
 }, 60_000);
+
+it("lists payments, also those that wait, and shows an invoice to the cent", async () => {
+  const payments = await stoker(apiKey, "billing", "payments");
+  expect(payments.out, payments.err).toMatch(
+    /^CREATED +KIND +USD +STATUS +WHY *\n2026-08-06 +topup +20\.00 +requested *\n$/,
+  );
+  edge.deps.invoices.read = async () => ({
+    ...invoice,
+    buyer,
+    lines: ["a", "b"].map((model) => ({
+      key: "",
+      model,
+      task: "text-generation",
+      isPrivate: false,
+      pricingType: "tokens",
+      priceVersion: 1n,
+      discount: null,
+      milliUnits: 1_000_000n,
+      cost: 5_000_000n,
+    })),
+  });
+  const shown = await stoker(apiKey, "billing", "invoice", "inv_1");
+  expect(shown.out, shown.err).toMatch(/^MODEL +UNITS +USD *\na +1000 +0\.01\nb +1000 +0\.00\ntotal +0\.01\n$/);
+});
+
+it("lists alerts of limits and sets the URL that receives them", async () => {
+  const listed = await stoker(apiKey, "billing", "alerts");
+  expect(listed.out, listed.err).toMatch(
+    /^MONTH +LIMIT +PERCENT +SPENT +WEBHOOK *\n2026\.02 +account +80 % +20\.50 of 25\.00 +msg_01KAJ0+\n$/,
+  );
+  const targets: unknown[] = [];
+  edge.deps.paying.setAlertTarget = async (_account, target) => void targets.push(target);
+  await stoker(apiKey, "billing", "alerts", "https://example.com/alerts");
+  await stoker(apiKey, "billing", "alerts", "none");
+  expect(targets).toEqual([{ url: "https://example.com/alerts", host: "example.com" }, null]);
+});

@@ -57,6 +57,18 @@ const rows: readonly StatusRow[] = [
   { call: "GET /payment/config", status: 200, holds: { limit: 12.5 } },
   // null leaves the limit.
   { call: "POST /payment/config", status: 200, body: { limit: null }, holds: { limit: 12.5 } },
+  {
+    call: "POST /payment/config",
+    status: 200,
+    body: { limit: null, webhook: "https://93.184.216.34/alerts", invoice_address: " 1 Main Street\nLondon " },
+    holds: { limit: 12.5, webhook: "https://93.184.216.34/alerts", invoice_address: "1 Main Street\nLondon" },
+  },
+  {
+    call: "POST /payment/config",
+    status: 200,
+    body: { limit: null, webhook: "" },
+    holds: { webhook: null, invoice_address: "1 Main Street\nLondon" },
+  },
   { call: "POST /payment/config", status: 422, body: {}, holds: { detail: [{ loc: ["body", "limit"] }] } },
   { call: "POST /payment/config", status: 422, body: { limit: "10" } },
   { call: "POST /payment/config", status: 401, key: null, body: { limit: 1 } },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { invoice } from "../fakes/payment-ports.ts";
+import { buyer, invoice } from "../fakes/payment-ports.ts";
 import { ada, adminKey } from "../fakes/ports.ts";
 import { answerTo, check, type Row } from "./status-row.ts";
 
@@ -60,6 +60,107 @@ const rows: readonly Row[] = [
     send: { "x-stoker-act-as": ada.account },
     holds: { invoices: [{ hosted_invoice_url: "" }] },
   },
+  {
+    call: "GET /payment/invoices/inv_1",
+    status: 200,
+    holds: {
+      id: "inv_1",
+      total: 12.5,
+      paid: null,
+      currency: "USD",
+      seller: { name: "stoker.example.com", address: "" },
+      buyer: { uid: ada.account, ...buyer },
+      lines: [],
+      rounded_total: 0,
+      rounded_amount_due: 3,
+    },
+    headers: { "cache-control": "no-store" },
+  },
+  {
+    call: "GET /payment/invoices/inv_1",
+    status: 200,
+    given: ({ deps }) => void Object.assign(deps, { invoiceSeller: ["Example GmbH", "Main Street 1", "VAT DE123"] }),
+    holds: { seller: { name: "Example GmbH", address: "Main Street 1\nVAT DE123" } },
+  },
+  { call: "GET /payment/invoices/inv_other", status: 404, holds: { code: "invoice_not_found" } },
+  { call: "GET /payment/invoices/inv_1", status: 401, key: null },
+  {
+    call: "GET /payment/invoices/inv_1",
+    status: 200,
+    key: adminKey,
+    send: { "x-stoker-act-as": ada.account },
+    holds: { hosted_invoice_url: "" },
+  },
+  {
+    call: "GET /payment/funds",
+    status: 200,
+    holds: {
+      provider: "manual",
+      payments: [
+        {
+          id: "chg_1",
+          kind: "topup",
+          amount: 2000,
+          status: "requested",
+          error_message: null,
+          created_at: 1_786_000_000,
+        },
+      ],
+    },
+  },
+  {
+    call: "GET /payment/limit-alerts",
+    status: 200,
+    holds: {
+      alerts: [
+        {
+          scope: "account",
+          token_id: null,
+          name: null,
+          period: "2026.02",
+          percent: 80,
+          limit: 25,
+          spend: 20.5,
+          created_at: 1_786_000_000,
+          webhook_id: "msg_01KAJ000000000000000000000",
+        },
+      ],
+    },
+  },
+  { call: "GET /payment/limit-alerts?limit=0", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
+  { call: "GET /payment/limit-alerts", status: 401, key: null },
+  {
+    call: "GET /payment/config",
+    status: 200,
+    holds: { limit: 25, webhook: "https://example.com/alerts?token=1", invoice_address: "London" },
+  },
+  {
+    call: "GET /payment/config",
+    status: 200,
+    key: adminKey,
+    send: { "x-stoker-act-as": ada.account },
+    holds: { webhook: "https://example.com/alerts" },
+  },
+  {
+    call: "POST /payment/config",
+    status: 400,
+    body: { limit: null, webhook: "https://inside.example.com/alerts" },
+    holds: { code: "webhook_refused" },
+  },
+  {
+    call: "POST /payment/config",
+    status: 422,
+    body: { limit: null, webhook: "alerts" },
+    holds: { detail: [{ loc: ["body", "webhook"] }] },
+  },
+  {
+    call: "POST /payment/config",
+    status: 422,
+    body: { limit: null, invoice_address: "a\u0000b" },
+    holds: { detail: [{ loc: ["body", "invoice_address"] }] },
+  },
+  { call: "GET /payment/funds?limit=101", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
+  { call: "GET /payment/funds", status: 401, key: null },
   { call: "GET /invoices/inv_1?sig=wrong", status: 404, key: null, holds: { code: "invoice_not_found" } },
   { call: "GET /invoices/inv_1", status: 422, key: null, holds: { detail: [{ loc: ["query", "sig"] }] } },
 ];
@@ -86,14 +187,15 @@ describe("the page of an invoice", () => {
           milliUnits: 1_250_000_000n,
           cost: 125_000_000n,
         };
-        deps.invoices.page = () => Promise.resolve({ ...invoice, lines: [line] });
+        deps.invoices.page = () => Promise.resolve({ ...invoice, lines: [line], buyer });
       },
     });
     expect(answer.statusCode).toBe(200);
     expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
     expect(answer.headers["content-security-policy"]).toContain("default-src 'none'");
     expect(answer.body).toContain("<h1>Invoice for 2026.01</h1>");
-    expect(answer.body).toContain("0.125000000");
+    expect(answer.body).toContain("0.13");
+    expect(answer.body).toContain("Analytical Engines\n12 St James&#39;s Square\nLondon\nada@example.com");
     expect(answer.body).toContain("Spring: 20 % off");
     expect(answer.body).not.toContain("<script");
   });

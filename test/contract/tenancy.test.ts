@@ -104,6 +104,7 @@ async function callOf({ uid }: Customer): Promise<string> {
       ...common,
       ...ended,
       webhookId,
+      event: null,
       body: Buffer.from("{}"),
       results: null,
       state: "delivered",
@@ -113,6 +114,26 @@ async function callOf({ uid }: Customer): Promise<string> {
     .execute();
   await close();
   return webhookId;
+}
+
+/** Written as the server would at the end of a month. */
+async function invoiceOf({ uid }: Customer): Promise<string> {
+  const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
+  const invoiceId = "inv_OfAda000000000000000";
+  await db
+    .insertInto("invoice")
+    .values({
+      invoiceId,
+      accountId: uid as AccountId,
+      month: 2026 * 12,
+      total: 0n,
+      dueAt: new Date(),
+      paidAt: null,
+      buyer: null,
+    })
+    .execute();
+  await close();
+  return invoiceId;
 }
 
 /** As a browser's form or a client library sends it. */
@@ -194,6 +215,7 @@ beforeAll(async () => {
     "/v1/api-tokens api_token": own(token["token_id"]),
     "/payment/usage api_token": own(token["token_id"]),
     "/payment/usage token_id": own(token["token_id"]),
+    "/payment/invoices invoice_id": own(await invoiceOf(ada)),
     "secret api_token": { own: String(token["token"]), unknown: unknownKey },
     "/v1/me request_id": own(pool["id"]),
     "/v1/scoped-jwt jwtoken": own(jwt["token"]),

@@ -6,7 +6,7 @@ import { type InvoiceView, unknownInvoice } from "../../control-plane/billing/in
 import { limitedKeyNotFound } from "../../control-plane/billing/limits.ts";
 import { noPaymentEvents } from "../../control-plane/billing/payments.ts";
 import { notReleasable, quarantinedUnknown } from "../../control-plane/billing/quarantine-desk.ts";
-import type { Charge, Quarantined } from "../../control-plane/billing/store.ts";
+import type { Charge, LimitAlert, Payment, Quarantined } from "../../control-plane/billing/store.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import type { AccountId, HostId, KeyId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
@@ -15,6 +15,7 @@ const checklist: ChecklistReport = {
   paymentsBalance: nano(-18_000_000_000n),
   recent: nano(7_970_000_000n),
   limit: null,
+  limitSpent: null,
   suspendReason: null,
   hasEmail: true,
   hasBillingAddress: false,
@@ -36,6 +37,8 @@ export const invoice: InvoiceView = {
   amountDue: 25_000_000n,
   pagePath: "/invoices/inv_1?sig=good",
 };
+
+export const buyer = { name: "Analytical Engines", email: "ada@example.com", address: "12 St James's Square\nLondon" };
 
 const openRestore = {
   id: "restore-2",
@@ -71,6 +74,7 @@ export function fakeBilling(
   | "checklists"
   | "invoices"
   | "limits"
+  | "limitAlerts"
   | "paying"
   | "charges"
   | "moneyOverview"
@@ -110,8 +114,10 @@ export function fakeBilling(
         if (startingAfter === "inv_other") return Promise.reject(unknownInvoice());
         return Promise.resolve({ invoices: [invoice].slice(0, limit), hasMore: limit === 1 });
       },
+      read: (_account, id) =>
+        id === invoice.id ? Promise.resolve({ ...invoice, lines: [], buyer }) : Promise.reject(unknownInvoice()),
       page: (id, sig) =>
-        sig === "good" ? Promise.resolve({ ...invoice, id, lines: [] }) : Promise.reject(unknownInvoice()),
+        sig === "good" ? Promise.resolve({ ...invoice, id, lines: [], buyer }) : Promise.reject(unknownInvoice()),
     },
     limits: {
       ofAccount: () => Promise.resolve(25_000_000_000n),
@@ -119,6 +125,7 @@ export function fakeBilling(
       ofKeys: () => Promise.resolve([{ key, name: "auto", limit: 5_000_000_000n, spent: 1_250_000_000n }]),
       setKey: (_account, id) => (id === key ? Promise.resolve() : Promise.reject(limitedKeyNotFound())),
     },
+    limitAlerts: { list: (_account, limit) => Promise.resolve([alert].slice(0, limit)) },
     paying: {
       providerName: "manual",
       portal: (_account, returnUrl) => Promise.resolve(returnUrl),
@@ -126,6 +133,9 @@ export function fakeBilling(
       setTopup: () => Promise.resolve(),
       terms: () => Promise.resolve({ creditLine: 0n, dueDays: 14, needsPaymentMethod: false }),
       setTerms: () => Promise.resolve(),
+      settings: () => Promise.resolve({ alertUrl: "https://example.com/alerts?token=1", invoiceAddress: "London" }),
+      setAlertTarget: () => Promise.resolve(),
+      setInvoiceAddress: () => Promise.resolve(),
       requestCosts: () => Promise.resolve(new Map([["known", 70n]])),
       takeEvent: () => Promise.reject(noPaymentEvents()),
     },
@@ -163,6 +173,7 @@ export function fakeBilling(
     },
     charges: {
       requests: () => Promise.resolve([topupRequest]),
+      payments: (_account, limit) => Promise.resolve([waitingTopup].slice(0, limit)),
       fulfil: (id) => decided(id, "done"),
       reject: (id) => decided(id, "failed"),
     },
@@ -192,6 +203,26 @@ const topupRequest: Charge = {
   amount: 20_000_000_000n,
   state: "requested",
   paymentId: null,
+  createdAtMs: 1_786_000_000_000,
+};
+
+const alert: LimitAlert = {
+  account: "u:1000000000001" as AccountId,
+  key: null,
+  month: 2026 * 12 + 1,
+  percent: 80,
+  limit: 25_000_000_000n,
+  spent: 20_500_000_000n,
+  atMs: 1_786_000_000_000,
+  webhookId: "msg_01KAJ000000000000000000000",
+};
+
+const waitingTopup: Payment = {
+  id: "chg_1",
+  kind: "topup",
+  amount: 20_000_000_000n,
+  state: "requested",
+  why: "",
   createdAtMs: 1_786_000_000_000,
 };
 

@@ -359,6 +359,7 @@ export function fakePorts() {
     tokens: fakeTokens(ada, apiKey),
     ...billing,
     ...fakeUsageLog(ada.account, ada.key),
+    invoiceSeller: [],
     publicUrl: "https://stoker.example.com",
     isSignUpOpen: true,
     sessions: new FakeSessions(),

@@ -9,6 +9,7 @@ import type { RequestId } from "../../proto/ids.ts";
 export const deliveryOfAda: DeliveryRecord = {
   webhookId: "msg_01KAJ000000000000000000000",
   requestId: "RequestOfAda000000000000" as RequestId,
+  event: null,
   url: "https://example.com/hook",
   state: "delivered",
   error: null,

@@ -56,7 +56,8 @@ function DeliveryLog(): ReactNode {
       value: (one) => one.next_attempt_at,
       show: (one) => (one.next_attempt_at === null ? "–" : <Ago at={one.next_attempt_at} />),
     },
-    { name: text.request, value: (one) => one.request_id, show: (one) => <code>{one.request_id}</code> },
+    { name: text.request, value: causeOf, show: (one) => <code>{causeOf(one)}</code> },
+    { name: text.id, value: ({ id }) => id, show: ({ id }) => <code>{id}</code>, isMinor: true },
     actionsColumn(
       (one) =>
         one.state !== "pending" && (
@@ -86,6 +87,9 @@ function DeliveryLog(): ReactNode {
     </Section>
   );
 }
+
+/** Request whose result it is, or the event. */
+const causeOf = ({ request_id: request, event }: Delivery): string => event ?? request;
 
 function responseText({ last_status: status, last_outcome: outcome }: Delivery): string {
   if (status === null) return outcome ?? "–";

@@ -8,9 +8,7 @@ import {
   IconStack2,
 } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
-import { text as assets } from "../../text/assets.ts";
-import { text } from "../../text/deployments.ts";
-import { text as rentals } from "../../text/rentals.ts";
+import { titles } from "../../text/titles.ts";
 
 const section = "build";
 
@@ -18,68 +16,68 @@ export const buildPages: readonly PageEntry[] = [
   {
     section,
     path: "/deployments",
-    title: text.title,
+    title: titles.deployments,
     icon: IconBox,
     load: async () => (await import("./list.tsx")).Deployments,
   },
   {
     section,
     path: "/deployments/new",
-    title: text.create.title,
+    title: titles.newDeployment,
     load: async () => (await import("./new-deployment.tsx")).NewDeployment,
   },
   {
     section,
     path: "/deployments/$id",
-    title: text.title,
+    title: titles.deployments,
     load: async () => (await import("./deployment.tsx")).DeploymentPage,
   },
   {
     section,
     path: "/adapters",
-    title: assets.adapters.title,
+    title: titles.adapters,
     icon: IconPlug,
     load: async () => (await import("../assets/adapters.tsx")).Adapters,
   },
   {
     section,
     path: "/voices",
-    title: assets.voices.title,
+    title: titles.voices,
     icon: IconMicrophone,
     load: async () => (await import("../assets/voices.tsx")).Voices,
   },
   {
     section,
     path: "/files",
-    title: assets.files.title,
+    title: titles.files,
     icon: IconFiles,
     load: async () => (await import("../assets/files.tsx")).Files,
   },
   {
     section,
     path: "/batches",
-    title: assets.batches.title,
+    title: titles.batches,
     icon: IconStack2,
     load: async () => (await import("../assets/batches.tsx")).Batches,
   },
   {
     section,
     path: "/containers",
-    title: rentals.containers.title,
+    title: titles.containers,
     icon: IconServerBolt,
     load: async () => (await import("../rentals/containers.tsx")).Containers,
   },
   {
     section,
     path: "/agents",
-    title: rentals.agents.title,
+    title: titles.agents,
     icon: IconRobot,
     load: async () => (await import("../rentals/agents.tsx")).Agents,
   },
   {
     section,
     path: "/agents/$id",
-    title: rentals.agents.title,
+    title: titles.agents,
     load: async () => (await import("../rentals/agent.tsx")).AgentPage,
   },
 ];

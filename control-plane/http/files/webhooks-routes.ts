@@ -20,7 +20,8 @@ const nullableText = (description: string) => Type.Union([Type.String(), Type.Nu
 
 const WebhookDeliveryBody = Type.Object({
   id: Type.String({ description: "The header `webhook-id`, the same on every attempt" }),
-  request_id: Type.String(),
+  request_id: Type.String({ description: "Request whose result it is. Of an event: the id of the delivery" }),
+  event: nullableText("`limit.alert`; null: the result of a request"),
   url: Type.String({ description: "Without its query for an operator who acts as the account" }),
   state: Type.Unsafe<string>({ type: "string", enum: ["pending", "delivered", "exhausted"] }),
   error_code: nullableText("Why the request failed; null: it succeeded"),
@@ -80,7 +81,6 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     async handler({ caller, query }) {
       const page = await webhooks.deliveries(caller.account, query.cursor, query.limit ?? 20);
       const shown = page.deliveries.map(renderDelivery);
-      // The query of a receiver's URL may hold a secret.
       const deliveries =
         caller.operator === undefined ? shown : shown.map((one) => ({ ...one, url: withoutQuery(one.url) }));
       return { deliveries, next_cursor: page.nextCursor };
@@ -137,7 +137,8 @@ const renderSecret = ({ secret, madeAtMs, previousUntilMs }: WebhookSecret) => (
   previous_secret_expires_at: unixSecondsOrNull(previousUntilMs),
 });
 
-function withoutQuery(url: string): string {
+/** The query of a receiver's URL may hold a secret. */
+export function withoutQuery(url: string): string {
   const { origin, pathname } = new URL(url);
   return origin + pathname;
 }
@@ -145,6 +146,7 @@ function withoutQuery(url: string): string {
 const renderDelivery = (one: DeliveryRecord) => ({
   id: one.webhookId,
   request_id: one.requestId,
+  event: one.event,
   url: one.url,
   state: one.state,
   error_code: one.error?.code ?? null,

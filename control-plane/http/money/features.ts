@@ -4,6 +4,7 @@ import type { Checklists } from "../../billing/checklist.ts";
 import type { Discounts } from "../../billing/discounts.ts";
 import type { EndUsers } from "../../billing/end-users.ts";
 import type { InvoiceQueries } from "../../billing/invoice-queries.ts";
+import type { LimitAlerts } from "../../billing/limit-alerts.ts";
 import type { Limits } from "../../billing/limits.ts";
 import type { MoneyOverviewStore } from "../../billing/money-overview.ts";
 import type { Paying } from "../../billing/paying.ts";
@@ -12,6 +13,7 @@ import type { QuarantineDesk } from "../../billing/quarantine-desk.ts";
 import type { RequestLog } from "../../billing/request-log.ts";
 import type { UsageDays } from "../../billing/usage-days.ts";
 import type { UsageQueries } from "../../billing/usage-queries.ts";
+import type { Webhooks } from "../../webhooks/webhooks.ts";
 
 export interface MoneyFeatures {
   readonly accounts: Pick<CreateAccount, "findOwnKey">;
@@ -23,10 +25,15 @@ export interface MoneyFeatures {
   readonly invoices: InvoiceQueries;
   readonly limits: Limits;
   readonly paying: Paying;
+  readonly limitAlerts: Pick<LimitAlerts, "list">;
+  /** Checks URLs of alerts. */
+  readonly webhooks: Webhooks;
   readonly moneyOverview: MoneyOverviewStore;
   readonly usageQuarantine: QuarantineDesk;
-  readonly charges: Pick<Charges, "requests" | "fulfil" | "reject">;
+  readonly charges: Pick<Charges, "requests" | "payments" | "fulfil" | "reject">;
   readonly prices: PriceBook;
   readonly discounts: Pick<Discounts, "list" | "create" | "end">;
   readonly publicUrl: string | undefined;
+  /** Lines of the seller on invoices, the name first. Empty: the host of this server. */
+  readonly invoiceSeller: readonly string[];
 }

@@ -1,12 +1,18 @@
 import { type Static, Type } from "typebox";
 import type { KeyId } from "../../../proto/ids.ts";
 import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import type { Caller } from "../../accounts/caller.ts";
+import { monthName } from "../../billing/period.ts";
+import type { LimitAlert, Payment } from "../../billing/store.ts";
 import { badRequest } from "../../service-error.ts";
 import { largeBodyBytes } from "../body/json-body.ts";
 import { actOf, originOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
+import { withoutQuery } from "../files/webhooks-routes.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { MoneyFeatures } from "./features.ts";
+import { cents } from "./payment-routes.ts";
 
 /** Maximum limit in USD. */
 const maxUsd = 1_000_000_000;
@@ -15,9 +21,45 @@ const maxCents = 100_000_000;
 
 const BillingConfig = Type.Object({
   limit: Type.Number({ description: "USD per UTC month; negative: none" }),
+  webhook: nullable.string({
+    description:
+      "URL that receives alerts of limits; null: none. Without its query for an operator who acts as the account",
+  }),
+  invoice_address: Type.String({ description: "Lines that invoices print below the buyer's name" }),
 });
 const BillingConfigRequest = Type.Object({
   limit: nullable.number({ maximum: maxUsd, description: "USD per UTC month; negative: none; null: unchanged" }),
+  webhook: Type.Optional(
+    nullable.string({
+      maxLength: 2048,
+      pattern: "^[^\\u0000]*$",
+      description: "URL that receives alerts of limits; empty: none; null: unchanged",
+    }),
+  ),
+  invoice_address: Type.Optional(
+    nullable.string({
+      maxLength: 500,
+      pattern: "^[^\\u0000]*$",
+      description: "Lines that invoices print below the buyer's name; null: unchanged",
+    }),
+  ),
+});
+
+const LimitAlertsQuery = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })) });
+const LimitAlertsBody = Type.Object({
+  alerts: Type.Array(
+    Type.Object({
+      scope: Type.String({ enum: ["account", "key"] }),
+      token_id: nullable.string({ description: "Key whose limit it is" }),
+      name: nullable.string({ description: "Name of the key" }),
+      period: Type.String({ description: "YYYY.MM" }),
+      percent: Type.Integer({ description: "Part of the limit that was spent: 50, 80 or 100" }),
+      limit: Type.Number({ description: "USD, at that time" }),
+      spend: Type.Number({ description: "USD, at that time" }),
+      created_at: Type.Integer({ description: "Unix seconds" }),
+      webhook_id: nullable.string({ description: "Delivery of its webhook call; null: no URL was set" }),
+    }),
+  ),
 });
 
 const KeyLimitRequest = Type.Object({
@@ -35,6 +77,27 @@ const KeyLimits = Type.Array(
 
 const FundsRequest = Type.Object({
   amount: Type.Integer({ minimum: 100, maximum: maxCents, description: "Cents" }),
+});
+const FundsQuery = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })) });
+const FundsBody = Type.Object({
+  provider: Type.String({
+    enum: ["manual", "stripe"],
+    description: "manual: the operator credits payments; stripe: customers pay on a page",
+  }),
+  payments: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      kind: Type.String({ enum: ["topup", "credit", "correction"] }),
+      amount: Type.Number({ description: "Cents; negative only for a correction" }),
+      status: Type.String({
+        enum: ["requested", "charging", "done", "failed"],
+        description:
+          "requested: waits for the operator; charging: waits for the payment provider; done: part of the funds",
+      }),
+      error_message: nullable.string({ description: "Why it failed" }),
+      created_at: Type.Integer({ description: "Unix seconds" }),
+    }),
+  ),
 });
 const CheckoutUrl = Type.Object({ checkout_url: nullable.string() });
 const PortalUrl = Type.Object({ url: Type.String() });
@@ -81,23 +144,48 @@ const usdOrNone = (limit: bigint | null) => (limit === null ? -1 : toUsd(nano(li
 
 export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void {
   const own = endpoints.with({ tag: "billing", access: "key" });
-  const { limits } = deps;
+  const { limits, paying } = deps;
+  const configOf = async ({ account, operator }: Caller) => {
+    const { alertUrl, invoiceAddress } = await paying.settings(account);
+    return {
+      limit: usdOrNone(await limits.ofAccount(account)),
+      webhook: alertUrl !== null && operator !== undefined ? withoutQuery(alertUrl) : alertUrl,
+      invoice_address: invoiceAddress,
+    };
+  };
 
   own.get("/payment/config", {
     isOpenToOperators: true,
-    summary: "Get the account's monthly limit",
+    summary: "Get the account's monthly limit, the URL of its alerts, and its address on invoices",
     answer: BillingConfig,
-    handler: async ({ caller }) => ({ limit: usdOrNone(await limits.ofAccount(caller.account)) }),
+    handler: ({ caller }) => configOf(caller),
   });
 
   own.post("/payment/config", {
-    summary: "Set the account's monthly limit; negative: none, null: unchanged",
+    summary: "Set the account's monthly limit, the URL of its alerts, and its address on invoices",
     body: BillingConfigRequest,
     answer: BillingConfig,
+    refusals: [400],
     async handler({ caller, body, reply }) {
-      if (typeof body.limit === "number")
-        await limits.setAccount(caller.account, body.limit < 0 ? null : fromUsd(body.limit), actOf(caller, reply));
-      return { limit: usdOrNone(await limits.ofAccount(caller.account)) };
+      const { account } = caller;
+      const { limit, webhook, invoice_address: address } = body;
+      const target = webhook ? await deps.webhooks.check(webhook) : null;
+      const by = actOf(caller, reply);
+      if (typeof limit === "number") await limits.setAccount(account, limit < 0 ? null : fromUsd(limit), by);
+      if (typeof webhook === "string") await paying.setAlertTarget(account, target, by);
+      if (typeof address === "string") await paying.setInvoiceAddress(account, address.trim(), by);
+      return configOf(caller);
+    },
+  });
+
+  own.get("/payment/limit-alerts", {
+    isOpenToOperators: true,
+    summary: "List alerts of monthly limits, newest first: 50, 80 and 100 % of the account's or a key's limit",
+    query: LimitAlertsQuery,
+    answer: LimitAlertsBody,
+    async handler({ caller, query }) {
+      const alerts = await deps.limitAlerts.list(caller.account, query.limit ?? 20);
+      return { alerts: alerts.map(renderAlert) };
     },
   });
 
@@ -123,9 +211,20 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   addFundsRoutes(endpoints, deps);
 }
 
-function addFundsRoutes(endpoints: Endpoints, { paying, publicUrl }: MoneyFeatures): void {
+function addFundsRoutes(endpoints: Endpoints, { paying, charges, publicUrl }: MoneyFeatures): void {
   const own = endpoints.with({ tag: "billing", access: "key" });
   const open = endpoints.with({ tag: "billing", access: "public" });
+
+  own.get("/payment/funds", {
+    isOpenToOperators: true,
+    summary: "List top-ups that wait or failed, and credits, newest first",
+    query: FundsQuery,
+    answer: FundsBody,
+    async handler({ caller, query }) {
+      const payments = await charges.payments(caller.account, query.limit ?? 20);
+      return { provider: paying.providerName, payments: payments.map(renderPayment) };
+    },
+  });
 
   own.post("/payment/funds", {
     summary: "Add funds: returns a payment page, or null after a request to the operator",
@@ -194,6 +293,27 @@ function addFundsRoutes(endpoints: Endpoints, { paying, publicUrl }: MoneyFeatur
     },
   });
 }
+
+const renderAlert = ({ key, month, percent, limit, spent, atMs, webhookId }: LimitAlert) => ({
+  scope: key ? "key" : "account",
+  token_id: key?.id ?? null,
+  name: key?.name ?? null,
+  period: monthName(month),
+  percent,
+  limit: toUsd(nano(limit)),
+  spend: toUsd(nano(spent)),
+  created_at: unixSeconds(atMs),
+  webhook_id: webhookId,
+});
+
+const renderPayment = ({ id, kind, amount, state, why, createdAtMs }: Payment) => ({
+  id,
+  kind,
+  amount: cents(nano(amount)),
+  status: state,
+  error_message: why === "" ? null : why,
+  created_at: unixSeconds(createdAtMs),
+});
 
 function renderLimits(limits: Awaited<ReturnType<MoneyFeatures["limits"]["ofKeys"]>>) {
   return limits.map(({ key, name, limit, spent }) => ({

@@ -16,6 +16,7 @@ export const Checklist = Type.Object({
   payments_balance: Type.Number({ description: "USD; negative: funds ready to spend" }),
   recent: Type.Number({ description: "USD used since the most recent invoice" }),
   limit: nullable.number({ description: "USD per month; null: none" }),
+  limit_spend: nullable.number({ description: "USD counted against the limit this month; null: no limit" }),
   suspend_reason: nullable.string({
     enum: ["balance", "payment-method", "overdue-invoices", "limit-reached", "admin", "bad-cc", null],
   }),
@@ -82,21 +83,21 @@ export const InvoiceQuery = Type.Object({
   invoice_type: Type.Optional(Type.String({ description: "The only type is `usage`" })),
 });
 
+export const InvoiceBody = Type.Object({
+  id: Type.String(),
+  status: Type.String({ enum: ["open", "paid", "overdue"] }),
+  total: Type.Number({ description: "Cents" }),
+  amount_due: Type.Number({ description: "Cents" }),
+  created: Type.Integer({ description: "Unix seconds" }),
+  due_date: Type.Integer({ description: "Unix seconds" }),
+  period: Type.String({ description: "YYYY.MM" }),
+  invoice_type: Type.String(),
+  hosted_invoice_url: Type.String({ description: "Empty for an operator who acts as the account" }),
+  invoice_pdf: nullable.string(),
+});
+
 export const InvoiceList = Type.Object({
-  invoices: Type.Array(
-    Type.Object({
-      id: Type.String(),
-      status: Type.String({ enum: ["open", "paid", "overdue"] }),
-      total: Type.Number({ description: "Cents" }),
-      amount_due: Type.Number({ description: "Cents" }),
-      created: Type.Integer({ description: "Unix seconds" }),
-      due_date: Type.Integer({ description: "Unix seconds" }),
-      period: Type.String({ description: "YYYY.MM" }),
-      invoice_type: Type.String(),
-      hosted_invoice_url: Type.String({ description: "Empty for an operator who acts as the account" }),
-      invoice_pdf: nullable.string(),
-    }),
-  ),
+  invoices: Type.Array(InvoiceBody),
   has_more: Type.Boolean(),
   next_cursor: nullable.string({ description: "For `starting_after`" }),
 });
@@ -185,6 +186,7 @@ function renderChecklist(report: ChecklistReport): Checklist {
     payments_balance: toUsd(report.paymentsBalance),
     recent: toUsd(report.recent),
     limit: report.limit === null ? null : toUsd(report.limit),
+    limit_spend: report.limitSpent === null ? null : toUsd(report.limitSpent),
     suspend_reason: report.suspendReason,
     email: report.hasEmail,
     billing_address: report.hasBillingAddress,

@@ -159,6 +159,7 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     "modelAlias",
     "storedResponse",
     "endUser",
+    "limitAlert",
     "webhookJob",
     "webhookSecret",
   ] as const;
@@ -170,6 +171,11 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     .set({ revokedAt: now })
     .where("accountId", "=", account)
     .where("revokedAt", "is", null)
+    .execute();
+  await trx
+    .updateTable("accountBilling")
+    .set({ alertUrl: null, alertHost: null, invoiceAddress: "" })
+    .where("accountId", "=", account)
     .execute();
   // The next sweep removes the bytes; batches end at their next line.
   await trx.updateTable("file").set({ removedAt: now }).where("accountId", "=", account).execute();

@@ -35,6 +35,9 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
       select j.request_id from webhook_job j left join webhook_delivery d using (request_id)
       where j.finished_at < ${before} and (d.webhook_id is null or d.finished_at < ${before})
       order by j.finished_at limit ${limit})`,
+  "limit-alerts": (before, limit) => sql`
+    delete from limit_alert where (budget_id, percent, lim) in (
+      select budget_id, percent, lim from limit_alert where at < ${before} order by at limit ${limit})`,
   "stored-responses": (before, limit) => sql`
     delete from stored_response where response_id in (
       select response_id from stored_response where created_at < ${before} and finished_at is not null

@@ -33,6 +33,30 @@ export function createBillingStore(db: Db): BillingStore & BillingSettingsStore 
         });
       }),
 
+    async settings(account) {
+      const row = await db
+        .selectFrom("accountBilling")
+        .select(["alertUrl", "invoiceAddress"])
+        .where("accountId", "=", account)
+        .executeTakeFirst();
+      return row ?? { alertUrl: null, invoiceAddress: "" };
+    },
+
+    setAlertTarget: (account, target, by) =>
+      inTransaction(db, async (trx) => {
+        const set = { alertUrl: target?.url ?? null, alertHost: target?.host ?? null };
+        const { before } = await keep(trx, account, set);
+        // The query of a URL may hold a secret.
+        const change = { before: { host: before?.alertHost ?? null }, after: { host: set.alertHost } };
+        await auditAct(trx, by, { action: "alert_webhook.change", subject: account, account, ...change });
+      }),
+
+    setInvoiceAddress: (account, invoiceAddress, by) =>
+      inTransaction(db, async (trx) => {
+        await keep(trx, account, { invoiceAddress });
+        await auditAct(trx, by, { action: "invoice_address.change", subject: account, account });
+      }),
+
     async terms(account) {
       const row = await db
         .selectFrom("account")

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { accountBudget, randomId } from "../../../proto/ids.ts";
 import { type Act, bySystem } from "../../act.ts";
-import type { Charge, ChargeStore, Unmade } from "../../billing/store.ts";
+import type { Charge, ChargeStore, Payment, Unmade } from "../../billing/store.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -138,6 +138,20 @@ export function createChargeStore(db: Db): ChargeStore {
       }),
 
     requested: () => withCustomer(db).where("state", "=", "requested").orderBy("c.createdAt").execute(),
+
+    async payments(account, limit) {
+      // A paid top-up is shown as its credit, which exists also where the customer paid on the provider's page.
+      const { rows } = await sql<Payment>`
+        (select charge_id as id, 'topup' as kind, amount, state, case when state = 'failed' then note else '' end as why,
+            ${epochMs("createdAt")} as created_at_ms
+          from charge where account_id = ${account} and purpose = 'topup' and state <> 'done'
+          order by created_at desc limit ${limit})
+        union all
+        (select reference, kind, amount, 'done', '', ${epochMs("grantedAt")}
+          from credit where account_id = ${account} order by granted_at desc limit ${limit})
+        order by created_at_ms desc, id limit ${limit}`.execute(db);
+      return rows;
+    },
 
     async onFile(customer, found) {
       await sql`

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { type AccountId, randomId } from "../../../proto/ids.ts";
-import type { InvoiceStore, UsageLine } from "../../billing/store.ts";
+import type { InvoiceBuyer, InvoiceStore, UsageLine } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
@@ -43,7 +43,10 @@ export function createInvoiceStore(db: Db): InvoiceStore {
         const invoiceId = `inv_${randomId(20)}`;
         const inserted = await trx
           .insertInto("invoice")
-          .values({ invoiceId, accountId: account, month, total: made.total, dueAt: new Date(made.dueAtMs) })
+          .values({
+            ...{ invoiceId, accountId: account, month, total: made.total, dueAt: new Date(made.dueAtMs) },
+            buyer: JSON.stringify(await buyerOf(trx, account)),
+          })
           .onConflict((conflict) => conflict.columns(["accountId", "month"]).doNothing())
           .returning("invoiceId")
           .executeTakeFirst();
@@ -79,15 +82,28 @@ export function createInvoiceStore(db: Db): InvoiceStore {
     async get(invoiceId) {
       const row = await db
         .selectFrom("invoice")
-        .select(invoiceColumns)
+        .select([...invoiceColumns, "buyer"])
         .where("invoiceId", "=", invoiceId)
         .executeTakeFirst();
       if (!row) return undefined;
-      return { ...row, lines: (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [] };
+      const lines = (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [];
+      return { ...row, lines, buyer: row.buyer ?? (await buyerOf(db, row.account)) };
     },
 
     owed: (account) => owedOf(db, account),
   });
+}
+
+async function buyerOf(db: Db, account: AccountId): Promise<InvoiceBuyer> {
+  const row = await db
+    .selectFrom("account")
+    .leftJoin("accountBilling as b", "b.accountId", "account.accountId")
+    .select(["company", "name", "firstName", "lastName", "displayName", "email", "country", "invoiceAddress"])
+    .where("account.accountId", "=", account)
+    .executeTakeFirstOrThrow();
+  const person = row.name || `${row.firstName} ${row.lastName}`.trim();
+  const address = row.invoiceAddress || row.country;
+  return { name: row.company || person || row.displayName, email: row.email, address };
 }
 
 async function insertLines(

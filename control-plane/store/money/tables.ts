@@ -1,10 +1,19 @@
 // Tables of budgets, ledger, usage, prices, payments and GPU time.
 
 import type { Generated } from "kysely";
-import type { AccountId, BudgetId, DeploymentId, HostId, InstanceId, LeaseId, RequestId } from "../../../proto/ids.ts";
+import type {
+  AccountId,
+  BudgetId,
+  DeploymentId,
+  HostId,
+  InstanceId,
+  KeyId,
+  LeaseId,
+  RequestId,
+} from "../../../proto/ids.ts";
 import type { NanoUsd } from "../../../proto/money.ts";
 import type { UsageField, usageFields } from "../../../proto/usage-record.ts";
-import type { QuarantineProblem } from "../../billing/store.ts";
+import type { InvoiceBuyer, QuarantineProblem } from "../../billing/store.ts";
 import type { DefaultTime, OptionalJson, Time } from "../core/columns.ts";
 
 type Fields = typeof usageFields;
@@ -261,6 +270,22 @@ export interface MoneyTables {
     cardFailed: Generated<boolean>;
     /** Time of the last update of the account's status. */
     checkedAt: Time | null;
+    /** URL that receives alerts of limits, and its host and port; null: none. */
+    alertUrl: string | null;
+    alertHost: string | null;
+    /** Lines that invoices print below the buyer's name. */
+    invoiceAddress: Generated<string>;
+  };
+  /** Alerts that were raised. `percent` of `lim` was spent; a changed limit raises its own. */
+  limitAlert: {
+    budgetId: string;
+    percent: number;
+    lim: bigint;
+    accountId: AccountId;
+    keyId: KeyId | null;
+    spent: bigint;
+    webhookId: string | null;
+    at: DefaultTime;
   };
   invoice: {
     invoiceId: string;
@@ -271,6 +296,8 @@ export interface MoneyTables {
     createdAt: DefaultTime;
     dueAt: Time;
     paidAt: Time | null;
+    /** As it was when the month closed; null: closed by an earlier version. */
+    buyer: OptionalJson<InvoiceBuyer>;
   };
   /** A closed month as it stood in the ledger: the usage pages of closed months read these. */
   invoiceLine: {

@@ -183,6 +183,8 @@ export interface WorkTables {
   webhookDelivery: {
     webhookId: string;
     requestId: RequestId;
+    /** `limit.alert`, whose row in webhook_job stands for no request; null: the result of a request. */
+    event: string | null;
     accountId: AccountId;
     url: string;
     host: string;

@@ -17,7 +17,16 @@ export function createWebhookDeliveryStore(db: Db): WebhookDeliveryStore {
     db
       .selectFrom("webhookDelivery as d")
       .innerJoin("webhookJob as j", "j.requestId", "d.requestId")
-      .select(["d.webhookId", "d.requestId", "d.url", "d.state", "d.attempts", "d.lastStatus", "d.lastOutcome"])
+      .select([
+        "d.webhookId",
+        "d.requestId",
+        "d.event",
+        "d.url",
+        "d.state",
+        "d.attempts",
+        "d.lastStatus",
+        "d.lastOutcome",
+      ])
       .select([
         sql<DeliveryRecord["error"]>`case when j.error_code is not null then
           json_build_object('code', j.error_code, 'message', coalesce(j.error_message, '')) end`.as("error"),

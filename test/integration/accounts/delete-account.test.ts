@@ -64,6 +64,7 @@ const deploy = (world: World, account: AccountId, status = "deployed") =>
 const emptied = [
   "cli_login",
   "end_user",
+  "limit_alert",
   "login_session",
   "model_alias",
   "model_meta",

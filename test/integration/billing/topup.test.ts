@@ -281,3 +281,47 @@ describe("a top-up", () => {
     expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
   });
 });
+
+describe("payments of an account", () => {
+  const paymentsOf = async (world: BillingWorld, account: AccountId, limit = 10) =>
+    (await world.billing.charges.payments(account, limit)).map(({ kind, amount, state, why }) => ({
+      ...{ kind, amount, state },
+      ...(why === "" ? {} : { why }),
+    }));
+
+  const gift = { amount: 2n * usd, kind: "credit", note: "", reference: "gift" } as const;
+  const credited = { kind: "credit", amount: 2n * usd, state: "done" };
+
+  it("show a request that waits for the operator, then its credit, and only once", async () => {
+    const world = await openBillingWorld(postgres);
+    const manual = world.make(createManualPayments());
+    const account = await world.account(10n * usd);
+    const other = await world.account(10n * usd);
+    await manual.paying.addFunds(account, 500, "https://stoker.example/billing");
+    await world.billing.funds.grantCredit({ ...gift, account }, by);
+    expect(await paymentsOf(world, account)).toEqual([
+      credited,
+      { kind: "topup", amount: 5n * usd, state: "requested" },
+    ]);
+    expect(await paymentsOf(world, other)).toEqual([]);
+    const [waiting] = await manual.charges.requests();
+    await manual.charges.fulfil(waiting?.id as string, by);
+    expect(await paymentsOf(world, account)).toEqual([{ kind: "topup", amount: 5n * usd, state: "done" }, credited]);
+    expect(await paymentsOf(world, account, 1)).toHaveLength(1);
+  });
+
+  it("show why a request was rejected, and a payment on the provider's page", async () => {
+    const world = await openBillingWorld(postgres);
+    const manual = world.make(createManualPayments());
+    const account = await world.account(10n * usd);
+    await manual.paying.addFunds(account, 500, "https://stoker.example/billing");
+    const [waiting] = await manual.charges.requests();
+    await manual.charges.reject(waiting?.id as string, { ...by, note: "no transfer arrived" });
+    const news = { kind: "paid", account, amountCents: 700, paymentId: "pi_9", chargeId: undefined };
+    await world.billing.paying.takeEvent(Buffer.from(JSON.stringify({ id: "evt_9", kind: "x", news })), "");
+    expect(await paymentsOf(world, account)).toEqual([
+      { kind: "topup", amount: 7n * usd, state: "done" },
+      { kind: "topup", amount: 5n * usd, state: "failed", why: "no transfer arrived" },
+    ]);
+  });
+});

@@ -105,6 +105,11 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "webhook_delivery",
     column: "webhook_id",
   },
+  "limit-alerts": {
+    insert: `insert into limit_alert (budget_id, percent, lim, account_id, spent, at) values ($1, 50, 2, 'u:1', 1, $2)`,
+    table: "limit_alert",
+    column: "budget_id",
+  },
   "stored-responses": {
     insert: `insert into stored_response (response_id, account_id, key_id, status, background, sealed, expires_at,
       created_at, finished_at) values ($1, 'u:1', 'k1', 'completed', false, '\\x00', $2, $2, $2)`,
@@ -144,16 +149,17 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
 
 describe.each(Object.keys(periods) as Kept[])("%s", (kind) => {
   const { insert, table, column } = kinds[kind];
-  const text = `select ${column} as name from ${table} where ${column} like 'sweep-%' order by 1`;
+  const text = `select ${column} as name from ${table} where ${column} like 'sweep-${kind}-%' order by 1`;
+  const [old, young] = [`sweep-${kind}-old`, `sweep-${kind}-young`];
   const names = async () => (await query<{ name: string }>(url, text)).map((row) => row.name);
 
   it("are removed once older than their period, and not before", async () => {
     const edgeMs = nowMs - retention[kind];
-    await query(url, insert, ["sweep-old", new Date(edgeMs - minuteMs)]);
-    await query(url, insert, ["sweep-young", new Date(edgeMs + minuteMs)]);
-    expect(await names()).toEqual(["sweep-old", "sweep-young"]);
+    await query(url, insert, [old, new Date(edgeMs - minuteMs)]);
+    await query(url, insert, [young, new Date(edgeMs + minuteMs)]);
+    expect(await names()).toEqual([old, young]);
     await sweep();
-    expect(await names()).toEqual(["sweep-young"]);
+    expect(await names()).toEqual([young]);
   });
 });
 

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { amountsDue, draftInvoice, stateOf } from "../../../../control-plane/billing/invoices.ts";
 import { acrossKeys, totalOf, type UsageLine } from "../../../../control-plane/billing/usage-line.ts";
+import { inWholeCents, roundedCents } from "../../../../control-plane/billing/whole-cents.ts";
 import type { KeyId } from "../../../../proto/ids.ts";
 
 const line = (change: Partial<UsageLine> = {}): UsageLine => ({
@@ -85,5 +86,30 @@ describe("what is due", () => {
     expect(stateOf({ dueAtMs: 100, paidAtMs: null }, 5n, 101)).toEqual({ status: "overdue", amountDue: 5n });
     expect(stateOf({ dueAtMs: 100, paidAtMs: null }, 0n, 101)).toEqual({ status: "paid", amountDue: 0n });
     expect(stateOf({ dueAtMs: 100, paidAtMs: 90 }, 5n, 101)).toEqual({ status: "paid", amountDue: 0n });
+  });
+});
+
+describe("amounts in whole cents", () => {
+  const cent = 10_000_000n;
+
+  it("add up to the rounded total, and each is within a cent of its amount", () => {
+    const amountsOfLines = fc.array(fc.bigInt({ min: -(10n ** 16n), max: 10n ** 18n }), { maxLength: 40 });
+    fc.assert(
+      fc.property(amountsOfLines, (lines) => {
+        const rounded = inWholeCents(lines);
+        const exact = lines.reduce((sum, amount) => sum + amount, 0n);
+        expect(rounded.lines.reduce((sum, cents) => sum + cents, 0n)).toBe(rounded.total);
+        expect(rounded.total).toBe(roundedCents(exact));
+        for (const [at, amount] of lines.entries()) {
+          const difference = (rounded.lines[at] as bigint) * cent - amount;
+          expect(difference > -cent && difference < cent, String(amount)).toBe(true);
+        }
+      }),
+    );
+  });
+
+  it("give a missing cent to the line with the largest rest", () => {
+    expect(inWholeCents([cent / 4n, (cent * 3n) / 4n, cent])).toEqual({ lines: [0n, 1n, 1n], total: 2n });
+    expect(inWholeCents([-cent / 2n])).toEqual({ lines: [0n], total: 0n });
   });
 });

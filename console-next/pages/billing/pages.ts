@@ -1,0 +1,28 @@
+import { IconCreditCard, IconFileInvoice } from "@tabler/icons-react";
+import type { PageEntry } from "../../app/page-entry.ts";
+import { titles } from "../../text/titles.ts";
+
+const section = "money";
+
+export const billingPages: readonly PageEntry[] = [
+  {
+    section,
+    path: "/billing",
+    title: titles.billing,
+    icon: IconCreditCard,
+    load: async () => (await import("./billing.tsx")).Billing,
+  },
+  {
+    section,
+    path: "/invoices",
+    title: titles.invoices,
+    icon: IconFileInvoice,
+    load: async () => (await import("./invoices.tsx")).Invoices,
+  },
+  {
+    section,
+    path: "/invoices/$invoice",
+    title: titles.invoice,
+    load: async () => (await import("./invoice.tsx")).InvoicePage,
+  },
+];

@@ -1,0 +1,80 @@
+// Alerts when the month's spend of an account or a key reaches a part of its limit. Each is recorded once per month, part and
+// limit; a record and its webhook call are one transaction, so restarts and other control planes repeat none.
+import type { AccountId, KeyId } from "../../proto/ids.ts";
+import { nano, toUsd } from "../../proto/money.ts";
+import { unixSeconds } from "../../proto/unix-seconds.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import { type Month, monthName, monthOf } from "./period.ts";
+
+/** Percent of the limit, rounded: the last half percent may be too little for any request. */
+export const alertPercents = [50, 80, 100] as const;
+
+export interface LimitAlert {
+  readonly account: AccountId;
+  /** Key whose limit it is; null: the account's. */
+  readonly key: { readonly id: KeyId; readonly name: string } | null;
+  readonly month: Month;
+  readonly percent: number;
+  /** Nano-USD, when the alert was raised. */
+  readonly limit: bigint;
+  readonly spent: bigint;
+  readonly atMs: number;
+  /** Its call; null: the account had no URL for alerts. */
+  readonly webhookId: string | null;
+}
+
+export interface LimitAlertStore {
+  /** Records due alerts of the month that are not recorded yet, at most `max`, and their calls. Returns how many. */
+  raise(request: {
+    readonly month: Month;
+    readonly percents: readonly number[];
+    readonly max: number;
+    readonly callOf: (alert: Omit<LimitAlert, "webhookId">) => { readonly webhookId: string; readonly body: Buffer };
+  }): Promise<number>;
+  /** Newest first. */
+  list(account: AccountId, limit: number): Promise<readonly LimitAlert[]>;
+}
+
+export interface LimitAlerts {
+  /** Raises what is due. Any number of control planes may call it at the same time. */
+  watch(): Promise<void>;
+  list: LimitAlertStore["list"];
+}
+
+const maxAtOnce = 500;
+
+export function createLimitAlerts(deps: {
+  readonly store: LimitAlertStore;
+  readonly makeWebhookId: (unixMs: number) => string;
+  readonly clock?: Clock;
+}): LimitAlerts {
+  const { store } = deps;
+  const clock = deps.clock ?? systemClock;
+  return {
+    async watch() {
+      const nowMs = clock.unixMs();
+      const callOf = (alert: Omit<LimitAlert, "webhookId">) => ({
+        webhookId: deps.makeWebhookId(nowMs),
+        body: Buffer.from(JSON.stringify(eventOf(alert))),
+      });
+      const request = { month: monthOf(nowMs), percents: alertPercents, max: maxAtOnce, callOf };
+      while ((await store.raise(request)) === maxAtOnce);
+    },
+    list: store.list,
+  };
+}
+
+/** Body of the webhook call. Amounts in USD. */
+function eventOf({ key, month, percent, limit, spent, atMs }: Omit<LimitAlert, "webhookId">) {
+  return {
+    event: "limit.alert",
+    created_at: unixSeconds(atMs),
+    scope: key ? "key" : "account",
+    token_id: key?.id ?? null,
+    name: key?.name ?? null,
+    period: monthName(month),
+    percent,
+    limit: toUsd(nano(limit)),
+    spend: toUsd(nano(spent)),
+  };
+}

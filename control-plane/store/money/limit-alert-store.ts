@@ -1,0 +1,85 @@
+import { sql } from "kysely";
+import type { AccountId, KeyId } from "../../../proto/ids.ts";
+import type { LimitAlert, LimitAlertStore } from "../../billing/store.ts";
+import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
+import type { Db } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
+import { queueEvent } from "../work/webhook-events.ts";
+
+interface AlertRow {
+  readonly budgetId: string;
+  readonly account: AccountId;
+  readonly keyId: KeyId | null;
+  readonly keyName: string | null;
+  readonly percent: number;
+  readonly limit: bigint;
+  readonly spent: bigint;
+  readonly atMs: number;
+}
+
+interface NewAlertRow extends AlertRow {
+  readonly url: string | null;
+  readonly host: string | null;
+}
+
+export function createLimitAlertStore(db: Db): LimitAlertStore {
+  return asked<LimitAlertStore>({
+    raise: ({ month, percents, max, callOf }) =>
+      inTransaction(db, async (trx) => {
+        const suffix = `/${Math.floor(month / 12)}${String((month % 12) + 1).padStart(2, "0")}`;
+        const { rows } = await sql<NewAlertRow>`
+          with limited as (
+            select 'account-month/' || account_id || ${suffix} as budget_id, null as key_id from account
+              where monthly_limit > 0 and deleted_at is null
+            union all select 'key/' || token_id || ${suffix}, token_id from api_key
+              where monthly_limit > 0 and revoked_at is null
+          ), due as (
+            select budget_id, percent, lim, account_id, key_id, spent
+            from limited join budget b using (budget_id), unnest(${[...percents]}::smallint[]) percent
+            where lim > 0 and spent::numeric * 1000 >= lim::numeric * (percent * 10 - 5)
+              and not exists (select from limit_alert a
+                where a.budget_id = b.budget_id and a.percent = percent.percent and a.lim = b.lim)
+            order by budget_id, percent limit ${max}
+          ), raised as (
+            insert into limit_alert (budget_id, percent, lim, account_id, key_id, spent) select * from due
+            on conflict do nothing returning *
+          )
+          select r.budget_id, r.account_id as account, r.key_id, k.name as key_name, r.percent, r.lim as "limit", r.spent,
+            ${epochMs("at")} as at_ms, alert_url as url, alert_host as host
+          from raised r left join account_billing using (account_id) left join api_key k on k.token_id = r.key_id
+          order by r.budget_id, r.percent`.execute(trx);
+        for (const row of rows) {
+          const { url, host, budgetId, percent } = row;
+          if (url === null || host === null) continue;
+          const { webhookId, body } = callOf(alertOf(row));
+          await queueEvent(trx, { event: "limit.alert", webhookId, account: row.account, url, host, body });
+          await trx
+            .updateTable("limitAlert")
+            .set({ webhookId })
+            .where("budgetId", "=", budgetId)
+            .where("percent", "=", percent)
+            .where("lim", "=", row.limit)
+            .execute();
+        }
+        return rows.length;
+      }),
+
+    async list(account, limit) {
+      const { rows } = await sql<AlertRow & { readonly webhookId: string | null }>`
+        select budget_id, a.account_id as account, a.key_id, k.name as key_name, percent, lim as "limit", spent,
+          ${epochMs("at")} as at_ms, webhook_id
+        from limit_alert a left join api_key k on k.token_id = a.key_id
+        where a.account_id = ${account} order by at desc, percent desc, budget_id limit ${limit}`.execute(db);
+      return rows.map((row) => ({ ...alertOf(row), webhookId: row.webhookId }));
+    },
+  });
+}
+
+function alertOf(row: AlertRow): Omit<LimitAlert, "webhookId"> {
+  const { account, keyId, keyName, percent, limit, spent, atMs, budgetId } = row;
+  // The last six digits of a month's budget are its month.
+  const [year, month] = [Number(budgetId.slice(-6, -2)), Number(budgetId.slice(-2))];
+  const key = keyId === null ? null : { id: keyId, name: keyName ?? "" };
+  return { account, key, month: year * 12 + month - 1, percent, limit, spent, atMs };
+}
