@@ -22,7 +22,7 @@ export function addTop(program: Command): void {
     .description("live view of the fleet until Ctrl-C; prints once if stdout is not a terminal")
     .option("--nodes", "GPUs by host (default)")
     .option("--deployments", "instances by deployment")
-    .addOption(new Option("--by <kind>", "what uses the most").choices(["model", "customer", "host"]))
+    .addOption(new Option("--by <kind>", "what uses the most").choices(["model", "customer", "deployment", "host"]))
     .addOption(
       new Option("--order <figure>", "order of --by (default: requests, of hosts gpu_use)").choices([
         ...["requests", "errors", "tokens", "gpus", "gpu_use", "queue", "spend"],
@@ -55,7 +55,7 @@ async function showUse(terminal: Terminal, { by = "model", order }: TopFlags, is
   const shown = (value: number | null, digits = 1) => (value === null ? "-" : value.toFixed(digits));
   terminal.rows(rows, {
     NAME: "name",
-    ...(by === "model" ? { OWNER: (one: Use["rows"][number]) => one.account?.email ?? "-" } : {}),
+    ...(by === "model" || by === "deployment" ? { OWNER: (one: Use["rows"][number]) => one.account?.email ?? "-" } : {}),
     "REQ/S": (one) => shown(one.requests_per_second),
     "ERR/S": (one) => shown(one.errors_per_second),
     "TOK/S": (one) => shown(one.tokens_per_second),
