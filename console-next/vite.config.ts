@@ -20,6 +20,8 @@ export default defineConfig({
   build: {
     outDir: "dist",
     emptyOutDir: true,
+    // Those that know light-dark(): what would replace it needs a colour scheme that these styles do not set.
+    cssTarget: ["chrome123", "firefox120", "safari17.5"],
     modulePreload: { polyfill: false },
     // Libraries that most pages use go into one file, so that the first load takes few requests.
     rolldownOptions: {

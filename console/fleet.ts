@@ -6,12 +6,12 @@ export type Gpu = Node["gpus"][number];
 
 export type Instance = Node["instances"][number];
 
-export type Node = Responses["GET /v1/admin/nodes/{id}"];
+export type Node = Responses["GET /v1/admin/nodes"]["nodes"][number];
 
 /** Health of a GPU as a word and a sign, so that colour is not needed. */
 export function healthOf(gpu: Gpu): { readonly sign: string; readonly word: string; readonly isFaulty: boolean } {
+  if (gpu.cordoned_at !== null) return { sign: "▲", word: gpu.unhealthy_reason || "cordoned", isFaulty: true };
   if (!gpu.is_healthy) return { sign: "✕", word: gpu.unhealthy_reason || "faulty", isFaulty: true };
-  if (gpu.cordoned_at !== null) return { sign: "▲", word: "cordoned", isFaulty: true };
   return gpu.is_claimed ? { sign: "●", word: "in use", isFaulty: false } : { sign: "○", word: "free", isFaulty: false };
 }
 

@@ -120,11 +120,11 @@ async function main(): Promise<void> {
   const core = await createCore(base);
   const models = await createModels(core);
   const all = await createWork(models);
-  const http = await createPublicEdge(all);
+  const ports = { http: 0, admin: 0, rpc: 0, pid: process.pid };
+  const http = await createPublicEdge(all, () => ({ host: config.rpc.host, port: ports.rpc }));
   const grpc = createGrpcServer({ ...core.nodes.rpc, onStream: core.fleet.sessions.accept, log });
   const admin = createAdminPages(config, registry, core.fleetMetrics.targets, log);
 
-  const ports = { http: 0, admin: 0, rpc: 0, pid: process.pid };
   const modules = inStartOrder(all, { http, grpc, admin }, ports);
   await startAll(modules);
   if (config.portsFile) await keepFile(config.portsFile, `${JSON.stringify(ports)}\n`, log);
@@ -400,7 +400,7 @@ async function createWork(models: Models) {
   return { ...models, memory, files, batches, jobs, webhooks, responses, tally, seriesStore, series, incidents };
 }
 
-async function createPublicEdge(all: Parts) {
+async function createPublicEdge(all: Parts, agentAddress: () => { readonly host: string; readonly port: number }) {
   const { config, log, registry, version, db, secrets, accounts, dataKeys, credentials, authenticator, addresses } =
     all;
   const { signals, feed, nodes, money, billing, fleet, quotas, catalogue, directory, readiness, deployments, agents } =
@@ -475,6 +475,7 @@ async function createPublicEdge(all: Parts) {
     invoiceSeller: config.invoiceSeller,
     isSignUpOpen: config.isSignUpOpen,
     enrolment: nodes.enrolment,
+    agentAddress,
     hosts: fleet.hostOperations,
     drainPreview: fleet.drainPreview,
     oversight: createOversight({

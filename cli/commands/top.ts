@@ -23,7 +23,7 @@ export function addTop(program: Command): void {
     .description("live view of the fleet until q is pressed; prints once if stdout is not a terminal")
     .option("--nodes", "GPUs by host (default)")
     .option("--deployments", "instances by deployment")
-    .addOption(new Option("--by <kind>", "what uses the most").choices(["model", "customer", "host"]))
+    .addOption(new Option("--by <kind>", "what uses the most").choices(["model", "customer", "deployment", "host"]))
     .addOption(
       new Option("--order <figure>", "order of --by (default: requests, of hosts gpu_use)").choices([
         ...["requests", "errors", "tokens", "gpus", "gpu_use", "queue", "spend"],
@@ -88,7 +88,7 @@ async function showUse(terminal: Terminal, { by = "model", order }: TopFlags, is
   // Besides the rows: their head and the hint.
   terminal.rows(isLive ? rows.slice(0, screenRows() - 2) : rows, {
     NAME: "name",
-    ...(by === "model" ? { OWNER: (one: Use["rows"][number]) => one.account?.email ?? "-" } : {}),
+    ...(by === "model" || by === "deployment" ? { OWNER: (one: Use["rows"][number]) => one.account?.email ?? "-" } : {}),
     "REQ/S": (one) => shown(one.requests_per_second),
     "ERR/S": (one) => shown(one.errors_per_second),
     "TOK/S": (one) => shown(one.tokens_per_second),

@@ -2,6 +2,7 @@
 import { accountPages } from "../pages/account/pages.ts";
 import { billingPages } from "../pages/billing/pages.ts";
 import { buildPages } from "../pages/deployments/pages.ts";
+import { fleetPages } from "../pages/fleet/pages.ts";
 import { operatorPages } from "../pages/operator/pages.ts";
 import { startPages } from "../pages/overview/pages.ts";
 import type { PageEntry } from "./page-entry.ts";
@@ -11,5 +12,6 @@ export const pages: readonly PageEntry[] = [
   ...buildPages,
   ...billingPages,
   ...accountPages,
+  ...fleetPages,
   ...operatorPages,
 ];

@@ -18,6 +18,9 @@ export function valuesOf({ times, series }: MetricsSeries, name: string, absent:
   );
 }
 
+/** Series of that name with their labels: of each GPU, host, model or account. */
+export const linesOf = ({ series }: MetricsSeries, name: string) => series.filter((one) => one.name === name);
+
 /** Sums are 0 where nothing happened. */
 export const countsOf = (of: MetricsSeries, name: string): readonly number[] =>
   valuesOf(of, name, 0).map((value) => value ?? 0);

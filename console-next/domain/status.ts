@@ -25,7 +25,7 @@ const signs: readonly { readonly sign: string; readonly color: string; readonly 
   {
     sign: "○",
     color: "gray",
-    words: ["stopped", "deleted", "inactive", "withdrawn", "cancelled", "asleep", "free", "removed"],
+    words: ["stopped", "deleted", "inactive", "withdrawn", "cancelled", "asleep", "free", "removed", "used"],
   },
 ];
 const other = { sign: "◐", color: "yellow" };

@@ -79,6 +79,9 @@ export interface Authority {
   readonly certificate: Buffer;
   /** SHA-256 of the certificate, base64url: agents pin it on first contact. */
   readonly hash: string;
+  readonly notAfterMs: number;
+  /** Of hosts' certificates. */
+  readonly lifeMs: number;
   /** Undefined unless it is a PKCS#10 signed by its own P-256 key. */
   readRequest(csr: Uint8Array): NodeRequest | undefined;
   /** Validity and serial of a host's next certificate, so that they can be stored before it is issued. */
@@ -159,6 +162,8 @@ export function openAuthority(
   return {
     certificate: made.certificate,
     hash: createHash("sha256").update(made.certificate).digest("base64url"),
+    notAfterMs: ca.validToDate.getTime(),
+    lifeMs,
     readRequest(csr) {
       try {
         const publicKey = keyOfRequest(csr);

@@ -7,7 +7,15 @@ import type { Act } from "../act.ts";
 import type { Authority } from "./authority.ts";
 import { NodeBanned, NodeRefused, nodeNotBehind, nodeNotFound, nodeRevoked } from "./errors.ts";
 import { hostNamed } from "./find-host.ts";
-import type { AdoptedHost, EnrolmentStore, EnrolmentVerdict, FleetStore, GrantOf } from "./store.ts";
+import type {
+  AdoptedHost,
+  EnrolledHost,
+  EnrolmentStore,
+  EnrolmentVerdict,
+  FleetStore,
+  GrantOf,
+  IssuedToken,
+} from "./store.ts";
 
 export interface EnrolmentRequest {
   readonly joinToken: string;
@@ -31,6 +39,12 @@ export interface JoinToken {
   readonly expiresAtMs: number;
 }
 
+export interface EnrolmentOverview {
+  readonly tokens: readonly IssuedToken[];
+  readonly hosts: readonly EnrolledHost[];
+  readonly authority: Pick<Authority, "hash" | "notAfterMs" | "lifeMs">;
+}
+
 export interface Enrolment {
   /** Throws NodeRefused, NodeBanned. */
   enroll(request: EnrolmentRequest): Promise<GivenCertificate>;
@@ -44,6 +58,8 @@ export interface Enrolment {
   ): Promise<JoinToken>;
   /** By id or name. Throws nodeNotFound, nodeNameShared, nodeRevoked. */
   revoke(host: string, act: Act): Promise<void>;
+  /** Join tokens, enrolled hosts, and what agents verify. */
+  overview(): Promise<EnrolmentOverview>;
   /** Adopts instances there that belong to known deployments. Throws nodeNotFound, nodeNameShared, nodeNotBehind. */
   adopt(host: string, act: Act): Promise<AdoptedHost & { readonly hostId: HostId }>;
 }
@@ -146,6 +162,11 @@ export function createEnrolment(deps: {
       const host = await named(idOrName);
       await requireJoined(host);
       if (!(await store.revoke(host, act))) throw nodeRevoked(host);
+    },
+
+    async overview() {
+      const [tokens, hosts] = await Promise.all([store.tokens(), store.enrolled()]);
+      return { tokens, hosts, authority };
     },
 
     async adopt(idOrName, act) {

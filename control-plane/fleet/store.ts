@@ -226,6 +226,32 @@ export interface KnownIdentity {
   readonly isRevoked: boolean;
 }
 
+/** A join token without its secret. */
+export interface IssuedToken {
+  readonly id: string;
+  readonly pool: string;
+  /** Host that it admits; null: any new one. */
+  readonly forHost: HostId | null;
+  /** Account that created it. */
+  readonly createdBy: string;
+  readonly createdAtMs: number;
+  readonly expiresAtMs: number;
+  /** Null: not used. */
+  readonly usedAtMs: number | null;
+  readonly usedBy: HostId | null;
+}
+
+/** A host that enrolled, and its certificate. */
+export interface EnrolledHost {
+  readonly id: HostId;
+  /** Null: it has not connected since it enrolled. */
+  readonly hostname: string | null;
+  readonly pool: string;
+  readonly enrolledAtMs: number;
+  readonly certificateExpiresAtMs: number;
+  readonly revokedAtMs: number | null;
+}
+
 export interface EnrolmentStore {
   /** Stores `made` unless an authority exists; returns the stored one. */
   authority(
@@ -243,6 +269,9 @@ export interface EnrolmentStore {
   renewed(host: HostId, certificate: Omit<EnrolmentClaim, "hostId" | "token" | "ip">): Promise<boolean>;
   /** Ends the host's sessions and routes permanently; audited. Returns false: unknown, or already revoked. */
   revoke(host: HostId, act: Act): Promise<boolean>;
+  /** At most 100, the newest first: those that are valid or expired within a week. */
+  tokens(): Promise<readonly IssuedToken[]>;
+  enrolled(): Promise<readonly EnrolledHost[]>;
 }
 
 export interface PendingCommand {

@@ -71,7 +71,7 @@ export interface TopRow {
   readonly spendLastHour: bigint | null;
 }
 
-export const topKinds = ["model", "customer", "host"] as const;
+export const topKinds = ["model", "customer", "deployment", "host"] as const;
 export type TopKind = (typeof topKinds)[number];
 
 const orders: Readonly<Record<string, (row: TopRow) => number>> = {
@@ -86,28 +86,33 @@ const orders: Readonly<Record<string, (row: TopRow) => number>> = {
 export const topOrders = Object.keys(orders);
 
 export function createTop({ store }: { readonly store: TopStore }) {
+  /** Deployments that hold something or were called, and the traffic of models without one of their own. */
+  async function deployments() {
+    const [traffic, holdings] = await Promise.all([store.traffic("model"), store.holdings("deployment")]);
+    const known = await store.deployments(
+      holdings.map(({ label }) => label),
+      traffic.map(({ label }) => label),
+    );
+    const byName = new Map(known.flatMap((one) => one.names.map((name) => [name, one] as const)));
+    const byId = new Map(holdings.map((one) => [one.label, one]));
+    const served = Map.groupBy(traffic, ({ label }) => byName.get(label)?.id);
+    return {
+      own: known.map((one) => ({ ...one, ...flow(served.get(one.id) ?? []), ...held(byId.get(one.id)) })),
+      others: served.get(undefined) ?? [],
+    };
+  }
+
   const read: Readonly<Record<TopKind, () => Promise<readonly TopRow[]>>> = {
     async model() {
-      const [traffic, holdings] = await Promise.all([store.traffic("model"), store.holdings("deployment")]);
-      const known = await store.deployments(
-        holdings.map(({ label }) => label),
-        traffic.map(({ label }) => label),
-      );
-      const byName = new Map(known.flatMap((one) => one.names.map((name) => [name, one] as const)));
-      const byId = new Map(holdings.map((one) => [one.label, one]));
-      const served = Map.groupBy(traffic, ({ label }) => byName.get(label)?.id);
-      const withoutOne = served.get(undefined) ?? [];
+      const { own, others } = await deployments();
       return [
-        ...known.map((one) => ({
-          id: one.id,
-          name: one.names.at(-1) ?? "",
-          kind: one.kind,
-          owner: one.owner,
-          ...flow(served.get(one.id) ?? []),
-          ...held(byId.get(one.id)),
-        })),
-        ...withoutOne.map((one) => ({ id: null, name: one.label, kind: null, owner: null, ...flow([one]), ...held() })),
+        ...own.map(({ names, ...one }) => ({ ...one, name: names.at(-1) ?? "" })),
+        ...others.map((one) => ({ id: null, name: one.label, kind: null, owner: null, ...flow([one]), ...held() })),
       ];
+    },
+
+    async deployment() {
+      return (await deployments()).own.map(({ names, ...one }) => ({ ...one, name: names[0] ?? "" }));
     },
 
     async customer() {

@@ -6027,6 +6027,96 @@ export interface Responses {
       [k: string]: number;
     };
   };
+  "GET /v1/admin/nodes/enrolment": {
+    /**
+     * Port for agents, of `stoker node join --control`
+     */
+    agent_address: {
+      /**
+       * Address that this control plane listens on; 0.0.0.0 or ::: all of its addresses
+       */
+      host: string;
+      /**
+       * STOKER_RPC_PORT
+       */
+      port: number;
+      /**
+       * Only agents on the same machine reach it
+       */
+      is_local: boolean;
+    };
+    /**
+     * Certificate authority of the installation: agents verify it by the join token
+     */
+    authority: {
+      /**
+       * Of its certificate, base64url; the last part of each join token
+       */
+      sha256: string;
+      /**
+       * End of its certificate
+       */
+      expires_at: string;
+      /**
+       * Life of a host's certificate; renewed after two thirds of it
+       */
+      node_certificate_hours: number;
+    };
+    /**
+     * The newest first; expired ones for a week
+     */
+    tokens: {
+      token_id: string;
+      pool: string;
+      /**
+       * Host that it admits; null: any new one
+       */
+      node_id: string | null;
+      /**
+       * uid
+       */
+      created_by: string;
+      /**
+       * Its creation
+       */
+      created_at: string;
+      /**
+       * Its end
+       */
+      expires_at: string;
+      /**
+       * null: not used
+       */
+      used_at: string | null;
+      /**
+       * Host that used it
+       */
+      used_by: string | null;
+    }[];
+    /**
+     * Hosts that enrolled, the newest first
+     */
+    nodes: {
+      node_id: string;
+      /**
+       * null: it has a certificate, but never connected
+       */
+      name: string | null;
+      pool: string;
+      /**
+       * Its last enrolment
+       */
+      enrolled_at: string;
+      /**
+       * End of its newest certificate
+       */
+      certificate_expires_at: string;
+      /**
+       * null: not revoked
+       */
+      revoked_at: string | null;
+    }[];
+  };
   "POST /v1/admin/nodes/tokens": {
     /**
      * Shown once: `id.secret.caHash`
@@ -6215,6 +6305,27 @@ export interface Responses {
      */
     condition: string;
     /**
+     * An operator took it out of use
+     */
+    operation: {
+      /**
+       * cordon or drain
+       */
+      kind: string;
+      /**
+       * Reason; may be empty
+       */
+      note: string;
+      /**
+       * ISO 8601
+       */
+      began_at: string;
+      /**
+       * End of a drain
+       */
+      deadline_at: string | null;
+    } | null;
+    /**
      * Since the last message of its agent
      */
     silent_seconds: number;
@@ -6390,6 +6501,27 @@ export interface Responses {
        */
       condition: string;
       /**
+       * An operator took it out of use
+       */
+      operation: {
+        /**
+         * cordon or drain
+         */
+        kind: string;
+        /**
+         * Reason; may be empty
+         */
+        note: string;
+        /**
+         * ISO 8601
+         */
+        began_at: string;
+        /**
+         * End of a drain
+         */
+        deadline_at: string | null;
+      } | null;
+      /**
        * Since the last message of its agent
        */
       silent_seconds: number;
@@ -6541,6 +6673,27 @@ export interface Responses {
        */
       condition: string;
       /**
+       * An operator took it out of use
+       */
+      operation: {
+        /**
+         * cordon or drain
+         */
+        kind: string;
+        /**
+         * Reason; may be empty
+         */
+        note: string;
+        /**
+         * ISO 8601
+         */
+        began_at: string;
+        /**
+         * End of a drain
+         */
+        deadline_at: string | null;
+      } | null;
+      /**
        * Since the last message of its agent
        */
       silent_seconds: number;
@@ -6690,6 +6843,27 @@ export interface Responses {
      * Reason against placing instances on it; empty: none
      */
     condition: string;
+    /**
+     * An operator took it out of use
+     */
+    operation: {
+      /**
+       * cordon or drain
+       */
+      kind: string;
+      /**
+       * Reason; may be empty
+       */
+      note: string;
+      /**
+       * ISO 8601
+       */
+      began_at: string;
+      /**
+       * End of a drain
+       */
+      deadline_at: string | null;
+    } | null;
     /**
      * Since the last message of its agent
      */
@@ -7882,7 +8056,7 @@ export interface Responses {
        */
       id: string | null;
       /**
-       * Model, e-mail address or host name
+       * Name under which a model is offered, e-mail address, own name of a deployment, or host name
        */
       name: string;
       /**

@@ -5,6 +5,7 @@ import { check, type Row } from "./status-row.ts";
 import { checkStatuses, operatorKey, type StatusRow, succeed, type Values } from "./status-table.ts";
 
 const endpoints = [
+  { call: "GET /v1/admin/nodes/enrolment" },
   { call: "POST /v1/admin/nodes/tokens", body: { pool: "a", ttl_seconds: 60 } },
   { call: "POST /v1/admin/nodes/host-1/revoke", body: { note: "stolen" } },
   { call: "POST /v1/admin/nodes/host-1/adopt", body: {} },
@@ -20,18 +21,29 @@ const rows: readonly Row[] = [
     ...endpoints[0],
     key: adminKey,
     status: 200,
+    holds: {
+      agent_address: { host: "127.0.0.1", port: 9090, is_local: true },
+      authority: { sha256: "hash-of-the-authority", node_certificate_hours: 72 },
+      tokens: [{ token_id: "token-1", pool: "lab", node_id: null, created_by: "u:operator", used_at: null }],
+      nodes: [{ node_id: "node-9", name: null, revoked_at: null }],
+    },
+  },
+  {
+    ...endpoints[1],
+    key: adminKey,
+    status: 200,
     holds: { token: "t.s.h", token_id: "t", expires_at: "2026-08-06T07:21:40+00:00" },
     headers: { "cache-control": "no-store" },
   },
   {
-    ...endpoints[0],
+    ...endpoints[1],
     body: { ttl_seconds: 1 },
     key: adminKey,
     status: 422,
     holds: { detail: [{ loc: ["body", "ttl_seconds"], type: "greater_than_equal" }] },
   },
-  { ...endpoints[1], body: { note: 1 }, key: adminKey, status: 422, holds: { detail: [{ loc: ["body", "note"] }] } },
   { ...endpoints[2], body: { note: 1 }, key: adminKey, status: 422, holds: { detail: [{ loc: ["body", "note"] }] } },
+  { ...endpoints[3], body: { note: 1 }, key: adminKey, status: 422, holds: { detail: [{ loc: ["body", "note"] }] } },
 ];
 
 describe("every endpoint of host certificates and its statuses", () => {
@@ -46,6 +58,7 @@ const unknownHost: readonly StatusRow[] = [
   ),
   { ...unknown, call: "GET /v1/admin/nodes/unknown" },
   { ...unknown, call: "GET /v1/admin/nodes/unknown/drain" },
+  { ...unknown, call: "GET /v1/admin/nodes/unknown/drain-preview" },
   { ...unknown, call: "DELETE /v1/admin/nodes/unknown" },
 ];
 

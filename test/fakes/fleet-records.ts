@@ -1,6 +1,7 @@
 // Records of the fleet with everything filled in, for tests that speak of a few fields only.
 import type { PlacedInstance } from "../../control-plane/deployments/deployment.ts";
 import type { PreviewDrain } from "../../control-plane/deployments/drain-preview.ts";
+import type { EnrolmentOverview } from "../../control-plane/fleet/enrolment.ts";
 import { nodeNotFound } from "../../control-plane/fleet/errors.ts";
 import type { Gpu, HostView, Inventory } from "../../control-plane/fleet/host.ts";
 import type { HostOperations, NodeView } from "../../control-plane/fleet/host-operations.ts";
@@ -135,6 +136,23 @@ export const hostNode: NodeView = {
       ],
     },
   },
+};
+
+/** A token that nobody used, and a host that has not connected. */
+export const fakeEnrolment: EnrolmentOverview = {
+  authority: { hash: "hash-of-the-authority", notAfterMs: 1_900_000_000_000, lifeMs: 72 * 3_600_000 },
+  tokens: [
+    {
+      ...{ id: "token-1", pool: "lab", forHost: null, createdBy: "u:operator" },
+      ...{ createdAtMs: 1_786_000_000_000, expiresAtMs: 1_786_000_900_000, usedAtMs: null, usedBy: null },
+    },
+  ],
+  hosts: [
+    {
+      ...{ id: "node-9" as HostId, hostname: null, pool: "lab", enrolledAtMs: 1_786_000_000_000 },
+      ...{ certificateExpiresAtMs: 1_786_259_200_000, revokedAtMs: null },
+    },
+  ],
 };
 
 /** Its one instance finds no other host. */

@@ -44,7 +44,7 @@ import { fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments, fakeOversight } from "./deployment-ports.ts";
 import { fakeFactors, ticket } from "./factor-ports.ts";
 import { fakeFiles, fileId } from "./file-ports.ts";
-import { fakeDrainPreview, fakeHosts } from "./fleet-records.ts";
+import { fakeDrainPreview, fakeEnrolment, fakeHosts } from "./fleet-records.ts";
 import { fakeIncidents } from "./incidents.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeModelRecords } from "./model-records.ts";
@@ -387,7 +387,9 @@ export function fakePorts() {
       createToken: () => Promise.resolve({ token: "t.s.h", id: "t", expiresAtMs: 1_786_000_900_000 }),
       revoke: async () => {},
       adopt: async () => ({ hostId: "host-1" as HostId, instances: [], deployIds: [], left: [] }),
+      overview: async () => fakeEnrolment,
     },
+    agentAddress: () => ({ host: "127.0.0.1", port: 9090 }),
     quotas: fakeLimits(),
     webhooks: fakeWebhooks(ada),
     responses: fakeResponses(),

@@ -7,6 +7,7 @@ export const soundNode: Responses["GET /v1/admin/nodes/{id}"] = {
   pool: "default",
   state: "ready",
   condition: "",
+  operation: null,
   silent_seconds: 1,
   advertise: "",
   agent_version: "",

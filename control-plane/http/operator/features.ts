@@ -12,7 +12,9 @@ import type { SeriesReader } from "../../series/series.ts";
 
 export interface OperatorFeatures {
   readonly audit: AuditLog;
-  readonly enrolment: Pick<Enrolment, "createToken" | "revoke" | "adopt">;
+  readonly enrolment: Pick<Enrolment, "createToken" | "revoke" | "adopt" | "overview">;
+  /** Where agents reach this control plane: the address it listens on, and its port. */
+  readonly agentAddress: () => { readonly host: string; readonly port: number };
   readonly hosts: HostOperations;
   readonly drainPreview: PreviewDrain;
   readonly nodeWeights: NodeWeightsOrders;

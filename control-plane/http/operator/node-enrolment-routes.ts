@@ -1,7 +1,9 @@
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
+import type { EnrolmentOverview } from "../../fleet/enrolment.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { isoTime } from "../deployments/render-deployment.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
 import type { OperatorFeatures } from "./features.ts";
 
 const JoinTokenRequest = Type.Object(
@@ -27,6 +29,52 @@ const JoinTokenAnswer = Type.Object({
   token: Type.String({ description: "Shown once: `id.secret.caHash`" }),
   token_id: Type.String(),
   expires_at: Type.String({ format: "date-time" }),
+});
+
+const time = (description: string) => Type.String({ format: "date-time", description });
+const nullableTime = (description: string) => nullable.string({ description });
+
+const EnrolmentAnswer = Type.Object({
+  agent_address: Type.Object(
+    {
+      host: Type.String({ description: "Address that this control plane listens on; 0.0.0.0 or ::: all of its addresses" }),
+      port: Type.Integer({ description: "STOKER_RPC_PORT" }),
+      is_local: Type.Boolean({ description: "Only agents on the same machine reach it" }),
+    },
+    { description: "Port for agents, of `stoker node join --control`" },
+  ),
+  authority: Type.Object(
+    {
+      sha256: Type.String({ description: "Of its certificate, base64url; the last part of each join token" }),
+      expires_at: time("End of its certificate"),
+      node_certificate_hours: Type.Number({ description: "Life of a host's certificate; renewed after two thirds of it" }),
+    },
+    { description: "Certificate authority of the installation: agents verify it by the join token" },
+  ),
+  tokens: Type.Array(
+    Type.Object({
+      token_id: Type.String(),
+      pool: Type.String(),
+      node_id: nullable.string({ description: "Host that it admits; null: any new one" }),
+      created_by: Type.String({ description: "uid" }),
+      created_at: time("Its creation"),
+      expires_at: time("Its end"),
+      used_at: nullableTime("null: not used"),
+      used_by: nullable.string({ description: "Host that used it" }),
+    }),
+    { description: "The newest first; expired ones for a week" },
+  ),
+  nodes: Type.Array(
+    Type.Object({
+      node_id: Type.String(),
+      name: nullable.string({ description: "null: it has a certificate, but never connected" }),
+      pool: Type.String(),
+      enrolled_at: time("Its last enrolment"),
+      certificate_expires_at: time("End of its newest certificate"),
+      revoked_at: nullableTime("null: not revoked"),
+    }),
+    { description: "Hosts that enrolled, the newest first" },
+  ),
 });
 
 export const NodeId = Type.Object({
@@ -60,8 +108,17 @@ const NodeAdopted = Type.Object({
 
 const defaultTtlSeconds = 900;
 
-export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: OperatorFeatures): void {
+export function addNodeEnrolmentRoutes(
+  endpoints: Endpoints,
+  { enrolment, agentAddress }: OperatorFeatures,
+): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/nodes/enrolment", {
+    summary: "List join tokens and enrolled hosts, with what agents need to join",
+    answer: EnrolmentAnswer,
+    handler: async () => renderOverview(await enrolment.overview(), agentAddress()),
+  });
 
   admin.post("/v1/admin/nodes/tokens", {
     summary: "Create a token for one host to join",
@@ -114,4 +171,40 @@ export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Oper
       };
     },
   });
+}
+
+const hourMs = 3_600_000;
+const orNull = (atMs: number | null) => (atMs === null ? null : isoTime(atMs));
+const isLoopback = (host: string) => host === "localhost" || host === "::1" || host.startsWith("127.");
+
+function renderOverview(
+  { tokens, hosts, authority }: EnrolmentOverview,
+  { host, port }: ReturnType<OperatorFeatures["agentAddress"]>,
+): Static<typeof EnrolmentAnswer> {
+  return {
+    agent_address: { host, port, is_local: isLoopback(host) },
+    authority: {
+      sha256: authority.hash,
+      expires_at: isoTime(authority.notAfterMs),
+      node_certificate_hours: authority.lifeMs / hourMs,
+    },
+    tokens: tokens.map((one) => ({
+      token_id: one.id,
+      pool: one.pool,
+      node_id: one.forHost,
+      created_by: one.createdBy,
+      created_at: isoTime(one.createdAtMs),
+      expires_at: isoTime(one.expiresAtMs),
+      used_at: orNull(one.usedAtMs),
+      used_by: one.usedBy,
+    })),
+    nodes: hosts.map((one) => ({
+      node_id: one.id,
+      name: one.hostname,
+      pool: one.pool,
+      enrolled_at: isoTime(one.enrolledAtMs),
+      certificate_expires_at: isoTime(one.certificateExpiresAtMs),
+      revoked_at: orNull(one.revokedAtMs),
+    })),
+  };
 }

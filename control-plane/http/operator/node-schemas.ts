@@ -17,6 +17,17 @@ export const Node = Type.Object({
   pool: Type.String({ description: "Label of the token it joined with; empty: none" }),
   state: Type.String({ description: "ready, data_path_unreachable, records_unwritable, unreachable, lost" }),
   condition: Type.String({ description: "Reason against placing instances on it; empty: none" }),
+  operation: orNull(
+    Type.Object(
+      {
+        kind: Type.String({ description: "cordon or drain" }),
+        note: Type.String({ description: "Reason; may be empty" }),
+        began_at: Type.String({ description: "ISO 8601" }),
+        deadline_at: nullable.string({ description: "End of a drain" }),
+      },
+      { description: "An operator took it out of use" },
+    ),
+  ),
   silent_seconds: Type.Number({ description: "Since the last message of its agent" }),
   advertise: Type.String(),
   agent_version: Type.String(),

@@ -1,4 +1,5 @@
 import { plainWarning } from "../../fleet/dial.ts";
+import type { HostOperation } from "../../fleet/host.ts";
 import type { NodeInstance, NodeView } from "../../fleet/host-operations.ts";
 import type { GpuLive, InstanceLive } from "../../fleet/live.ts";
 import { wireRecord } from "../core/wire-record.ts";
@@ -19,6 +20,7 @@ export function renderNode(node: NodeView): Node {
       node_id: node.id,
       name: node.hostname,
       state: stateOf(node),
+      operation: operationOf(node.operation),
       silent_seconds: Math.round(node.silentMs) / 1000,
       epoch: Number(node.nodeEpoch),
       warnings: [plainWarning(node.advertise), ...inventory.warnings].filter((warning) => warning !== undefined),
@@ -55,6 +57,13 @@ export function renderNode(node: NodeView): Node {
       created_at: isoTime(node.createdAtMs),
     },
   );
+}
+
+function operationOf(operation: HostOperation | undefined) {
+  if (!operation) return null;
+  const { kind, note, beganAtMs, deadlineAtMs } = operation;
+  const deadline = deadlineAtMs === null ? null : isoTime(deadlineAtMs);
+  return { kind, note, began_at: isoTime(beganAtMs), deadline_at: deadline };
 }
 
 export function renderNodeDetail(node: NodeView): NodeDetail {

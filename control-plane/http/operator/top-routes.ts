@@ -24,7 +24,7 @@ const Top = Type.Object({
       id: nullable.string({
         description: "Deployment, uid or host; null: a model without a deployment of its own, such as an adapter",
       }),
-      name: Type.String({ description: "Model, e-mail address or host name" }),
+      name: Type.String({ description: "Name under which a model is offered, e-mail address, own name of a deployment, or host name" }),
       kind: nullable.string({ description: "model, container or agent_instance; null: not a deployment" }),
       account: Type.Union([Type.Object({ uid: Type.String(), email: Type.String() }), Type.Null()], {
         description: "Owner of the deployment",
@@ -43,7 +43,7 @@ const Top = Type.Object({
 
 export function addTopRoutes(endpoints: Endpoints, { top }: OperatorFeatures): void {
   endpoints.with({ tag: "operator", access: "admin" }).get("/v1/admin/top", {
-    summary: "List the models, customers or hosts that use the most now",
+    summary: "List the models, customers, deployments or hosts that use the most now",
     query: TopQuery,
     answer: Top,
     async handler({ query: { by, order = by === "host" ? "gpu_use" : "requests", limit = 20 } }) {

@@ -1,12 +1,13 @@
 import { timingSafeEqual } from "node:crypto";
 import { type Selectable, sql } from "kysely";
+import type { HostId } from "../../../proto/ids.ts";
 import type { EnrolmentClaim, EnrolmentStore, EnrolmentVerdict } from "../../fleet/store.ts";
 import { auditAct, writeAudit } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Database, Db, Trx } from "../core/schema.ts";
-import { now } from "../core/time.ts";
+import { epochMs, now } from "../core/time.ts";
 
 const authorityName = "nodes";
 
@@ -53,6 +54,34 @@ export function createEnrolmentStore(db: Db): EnrolmentStore {
           after: { pool: token.pool, for_host: token.forHost ?? null, expires_at: token.expiresAt.toISOString() },
         });
       }),
+
+    async tokens() {
+      const rows = await db
+        .selectFrom("nodeJoinToken")
+        .select(["tokenId as id", "pool", "forHost", "createdBy", "usedBy"])
+        .select([epochMs("createdAt").as("createdAtMs"), epochMs("expiresAt").as("expiresAtMs")])
+        .select(epochMs<null>("usedAt").as("usedAtMs"))
+        .where("expiresAt", ">", sql<Date>`now() - interval '7 days'`)
+        .orderBy("createdAt", "desc")
+        .limit(100)
+        .execute();
+      return rows.map((row) => ({
+        ...row,
+        forHost: row.forHost as HostId | null,
+        // Beside the hash of its key.
+        usedBy: (row.usedBy?.split(" ", 1)[0] ?? null) as HostId | null,
+      }));
+    },
+
+    enrolled: () =>
+      db
+        .selectFrom("nodeIdentity as n")
+        .leftJoin("host as h", "h.hostId", "n.hostId")
+        .select(["n.hostId as id", "h.hostname", "n.pool"])
+        .select([epochMs("n.enrolledAt").as("enrolledAtMs"), epochMs("n.notAfter").as("certificateExpiresAtMs")])
+        .select(epochMs<null>("n.revokedAt").as("revokedAtMs"))
+        .orderBy("n.enrolledAt", "desc")
+        .execute(),
 
     enroll: (claim) => inTransaction(db, (trx) => enroll(trx, claim)),
 
