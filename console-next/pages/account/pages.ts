@@ -1,10 +1,18 @@
-import { IconGauge, IconShieldLock, IconWebhook } from "@tabler/icons-react";
+import { IconGauge, IconKey, IconShieldLock, IconWebhook } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
+import { text as keys } from "../../text/keys.ts";
 import { text as limits } from "../../text/limits.ts";
 import { text as security } from "../../text/security.ts";
 import { text as webhooks } from "../../text/webhooks.ts";
 
 export const accountPages: readonly PageEntry[] = [
+  {
+    section: "account",
+    path: "/keys",
+    title: keys.title,
+    icon: IconKey,
+    load: async () => (await import("./keys.tsx")).Keys,
+  },
   {
     section: "account",
     path: "/webhooks",
