@@ -204,7 +204,7 @@ function TokenFacts({ of: { decoded, state, error } }: { of: Found }): ReactNode
   const { account, keyName, expiresAt, claims, header } = decoded;
   const hasExpired = expiresAt !== undefined && expiresAt * 1000 <= nowMs;
   return (
-    <Stack gap="md" role="region" aria-label={text.inspect}>
+    <Stack gap="md" component="section" aria-label={text.inspect}>
       <ErrorNotice error={error} />
       {state && (
         <Text size="sm" c={hasExpired ? "red" : "green"}>
