@@ -125,7 +125,14 @@ export function mintCommand({ keyName, models, lifeSeconds, limit }: Omit<TokenT
   return [
     `stoker token mint --key ${word}`,
     ...models.map((model) => `--model ${model}`),
-    `--expires ${lifeSeconds}s`,
+    `--expires ${lifeText(lifeSeconds)}`,
     ...(limit === undefined ? [] : [`--limit ${limit}`]),
   ].join(" ");
+}
+
+/** As the command line reads it, in the largest whole unit. */
+function lifeText(seconds: number): string {
+  if (seconds % 86_400 === 0) return `${seconds / 86_400}d`;
+  if (seconds % 3600 === 0) return `${seconds / 3600}h`;
+  return seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s`;
 }

@@ -1,7 +1,6 @@
 export const text = {
   title: "First call",
-  about:
-    "From a key to an answer in a minute: create a key, copy the code, run it, or send the same request from here.",
+  about: "Create a key, get an answer, and copy the same request into your program.",
   key: {
     title: "1. A key",
     about: "Programs send it with every request. It calls models and lists them; it manages nothing.",
@@ -9,21 +8,21 @@ export const text = {
     usual: "first-call",
     create: "Create key",
     made: "Your API key",
-    once: "It is shown only once. Copy it now; the code below contains it.",
+    once: "It is shown only once. Copy it now; the code of step 3 contains it.",
     environment: "Or keep it in the environment, where programs look it up:",
     others: "Keys that exist cannot be shown again.",
     manage: "Manage keys",
   },
   code: {
-    title: "2. Call a model from your program",
+    title: "3. Call it from your program",
     about: "Address, model and key are filled in.",
     aboutWithoutKey: "Address and model are filled in; the key is read from STOKER_API_KEY.",
     model: "Model",
     baseUrl: "Base URL",
   },
   live: {
-    title: "3. Or send it from here",
-    about: "The same request, sent by this browser and billed as any other.",
+    title: "2. An answer",
+    about: "Sent by this browser with your key, and billed as any other request.",
     prompt: "Message",
     usualPrompt: "Say hello in one sentence.",
     send: "Send",

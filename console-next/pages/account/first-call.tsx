@@ -79,13 +79,12 @@ function Steps({ models }: { models: readonly ModelSummary[] }): ReactNode {
       <Section title={text.code.title} about={newKey && isChat ? text.code.about : text.code.aboutWithoutKey}>
         <Stack gap="md">
           <ModelSelect label={text.code.model} models={listed} value={model.model_name} onChange={setName} />
-          <Group gap={6}>
-            <Text size="sm" c="dimmed">
-              {text.code.baseUrl}
-            </Text>
-            <code>{`${url}/v1`}</code>
-            <Copy value={`${url}/v1`} />
-          </Group>
+          <Text size="sm" component="div">
+            {text.code.baseUrl}{" "}
+            <span className="copied">
+              <code>{`${url}/v1`}</code> <Copy value={`${url}/v1`} />
+            </span>
+          </Text>
           <CodeTabs examples={examples} value={language} onChange={setLanguage} />
         </Stack>
       </Section>
@@ -121,7 +120,10 @@ function KeyStep(): ReactNode {
         onSend={create}
         beside={
           <Text size="sm" c="dimmed">
-            {text.key.others} <Link to="/keys">{text.key.manage}</Link>
+            {text.key.others}{" "}
+            <Link to="/keys" inherit>
+              {text.key.manage}
+            </Link>
           </Text>
         }
       >
@@ -186,11 +188,17 @@ function LiveCall({ request, prompt, onPrompt }: LiveCallProps): ReactNode {
         </section>
       )}
       {last && error === undefined && (
-        <Group gap="sm" role="status">
-          <Text size="sm">{text.live.next}</Text>
-          <Link to={`/request-log/${encodeURIComponent(last.requestId)}`}>{text.live.requestLog}</Link>
-          <Link to="/usage">{text.live.usage}</Link>
-          <Link to={`/playground?${new URLSearchParams({ model: request.model })}`}>{text.live.playground}</Link>
+        <Group gap="sm" role="status" fz="sm">
+          <span>{text.live.next}</span>
+          <Link to={`/request-log/${encodeURIComponent(last.requestId)}`} inherit>
+            {text.live.requestLog}
+          </Link>
+          <Link to="/usage" inherit>
+            {text.live.usage}
+          </Link>
+          <Link to={`/playground?${new URLSearchParams({ model: request.model })}`} inherit>
+            {text.live.playground}
+          </Link>
         </Group>
       )}
     </Stack>

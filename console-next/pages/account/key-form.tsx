@@ -143,7 +143,7 @@ function Fields({ form, onChange, of: key }: FieldsProps): ReactNode {
         />
       )}
       <div>
-        <Text size="sm" fw={500} mb={4} id={roleLabel}>
+        <Text size="sm" fw={600} mb={4} id={roleLabel}>
           {words.role}
         </Text>
         <SegmentedControl

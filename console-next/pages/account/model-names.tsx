@@ -28,7 +28,10 @@ export function ModelNames({ label, description, any, value, disabled, onChange 
       clearable
       disabled={disabled ?? false}
       clearButtonProps={{ "aria-label": any }}
-      onChange={onChange}
+      // Pasted text is not split.
+      onChange={(tags) =>
+        onChange([...new Set(tags.flatMap((tag) => tag.split(/[\s,]+/)))].filter((name) => name !== ""))
+      }
     />
   );
 }

@@ -207,7 +207,7 @@ function TokenFacts({ of: { decoded, state, error } }: { of: Found }): ReactNode
     <Stack gap="md" component="section" aria-label={text.inspect}>
       <ErrorNotice error={error} />
       {state && (
-        <Text size="sm" c={hasExpired ? "red" : "green"}>
+        <Text size="sm" fw={600} {...(hasExpired ? { c: "red" } : {})}>
           {hasExpired ? text.expired : text.valid}
         </Text>
       )}
