@@ -1733,6 +1733,14 @@ export interface Responses {
          */
         name: string;
         /**
+         * token_id of the key (empty: without a key), or of the key that signed the token; null: not by key
+         */
+        key_id: string | null;
+        /**
+         * Name of that key, also of a revoked one; null: not by key
+         */
+        key_name: string | null;
+        /**
          * USD; only for scoped tokens
          */
         spending_limit: number | null;
@@ -1770,7 +1778,11 @@ export interface Responses {
        * Tier that served the request
        */
       service_tier: "priority" | "default" | "flex" | "batch";
-      end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
+      /**
+       * End user that the request named; null: none, or erased
+       */
+      user: string | null;
+      end_reason: "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
       /**
        * Unix seconds
        */
@@ -1798,6 +1810,10 @@ export interface Responses {
        */
       output_tokens: number;
       reasoning_tokens: number;
+      /**
+       * HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200
+       */
+      http_status: number;
       /**
        * Charged cents
        */
@@ -1825,7 +1841,11 @@ export interface Responses {
        * Tier that served the request
        */
       service_tier: "priority" | "default" | "flex" | "batch";
-      end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
+      /**
+       * End user that the request named; null: none, or erased
+       */
+      user: string | null;
+      end_reason: "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
       /**
        * Unix seconds
        */
@@ -1853,6 +1873,10 @@ export interface Responses {
        */
       output_tokens: number;
       reasoning_tokens: number;
+      /**
+       * HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200
+       */
+      http_status: number;
       /**
        * Charged cents
        */
@@ -1879,7 +1903,11 @@ export interface Responses {
        * Tier that served the request
        */
       service_tier: "priority" | "default" | "flex" | "batch";
-      end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
+      /**
+       * End user that the request named; null: none, or erased
+       */
+      user: string | null;
+      end_reason: "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
       /**
        * Unix seconds
        */
@@ -1907,6 +1935,10 @@ export interface Responses {
        */
       output_tokens: number;
       reasoning_tokens: number;
+      /**
+       * HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200
+       */
+      http_status: number;
       /**
        * Charged cents
        */
@@ -1937,7 +1969,11 @@ export interface Responses {
        * Tier that served the request
        */
       service_tier: "priority" | "default" | "flex" | "batch";
-      end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
+      /**
+       * End user that the request named; null: none, or erased
+       */
+      user: string | null;
+      end_reason: "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
       /**
        * Unix seconds
        */
@@ -1965,6 +2001,10 @@ export interface Responses {
        */
       output_tokens: number;
       reasoning_tokens: number;
+      /**
+       * HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200
+       */
+      http_status: number;
       /**
        * Charged cents
        */
