@@ -6,6 +6,10 @@ import { inShell } from "./literals.ts";
 
 export type Key = Responses["GET /v1/api-tokens"][number];
 export type KeyLimit = Responses["GET /payment/key-limits"][number];
+/** Of the API. */
+export const keysPath = "/v1/api-tokens";
+export const limitsPath = "/payment/key-limits";
+
 export type Role = Key["role"];
 
 export interface KeyRow extends Key {

@@ -8,7 +8,7 @@ import { useFilter } from "../../app/place.ts";
 import { serverUrl, useVisitor } from "../../app/visitor.ts";
 import { callCode } from "../../domain/call-snippets.ts";
 import type { Answer, ChatRequest } from "../../domain/chat.ts";
-import { newKey as newKeyForm, rulesOf } from "../../domain/key-rules.ts";
+import { keysPath, limitsPath, newKey as newKeyForm, rulesOf } from "../../domain/key-rules.ts";
 import type { ModelSummary } from "../../domain/models.ts";
 import { modelsFor, tryPage } from "../../domain/playground.ts";
 import { chatExamples } from "../../domain/snippets.ts";
@@ -23,7 +23,6 @@ import { ChatFigures } from "../playground/figures.tsx";
 import { MessageText } from "../playground/message-text.tsx";
 import { chosenOf, ModelSelect } from "../playground/model-select.tsx";
 import { useChatRun } from "../playground/use-chat-run.ts";
-import { keysPath, limitsPath } from "./key-form.tsx";
 
 export function FirstCall(): ReactNode {
   const models = useModels();

@@ -25,6 +25,8 @@ import {
   formOf,
   type KeyForm,
   type KeyRow,
+  keysPath,
+  limitsPath,
   newKey,
   previewOf,
   type Role,
@@ -38,8 +40,6 @@ import { ErrorNotice } from "../../ui/notice.tsx";
 import { useNow } from "../../ui/time.tsx";
 import { ModelNames } from "./model-names.tsx";
 
-export const keysPath = "/v1/api-tokens";
-export const limitsPath = "/payment/key-limits";
 const words = text.form;
 
 interface Made {

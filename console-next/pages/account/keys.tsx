@@ -1,9 +1,18 @@
 // API keys with what each may do, spends and last did; and the scoped tokens that they sign.
-import { Code, Group, Progress, Stack, Text } from "@mantine/core";
-import type { ReactNode } from "react";
+import { Code, Group, Progress, Skeleton, Stack, Text } from "@mantine/core";
+import { lazy, type ReactNode, Suspense } from "react";
 import { useApi } from "../../api/client.ts";
 import { useGetAll, useRefresh } from "../../api/hooks.ts";
-import { type Key, type KeyLimit, type KeyRow, scopeOf, spentRatio, withLimits } from "../../domain/key-rules.ts";
+import {
+  type Key,
+  type KeyLimit,
+  type KeyRow,
+  keysPath,
+  limitsPath,
+  scopeOf,
+  spentRatio,
+  withLimits,
+} from "../../domain/key-rules.ts";
 import { text } from "../../text/keys.ts";
 import { Act } from "../../ui/act.tsx";
 import { actionsColumn, type Column, DataTable } from "../../ui/data-table.tsx";
@@ -13,14 +22,20 @@ import { LinkButton } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
-import { ChangeKey, CreateKey, keysPath, limitsPath } from "./key-form.tsx";
-import { ScopedTokens } from "./scoped-tokens.tsx";
+
+const CreateKey = lazy(async () => ({ default: (await import("./key-form.tsx")).CreateKey }));
+const ChangeKey = lazy(async () => ({ default: (await import("./key-form.tsx")).ChangeKey }));
+const ScopedTokens = lazy(async () => ({ default: (await import("./scoped-tokens.tsx")).ScopedTokens }));
 
 export function Keys(): ReactNode {
   const keys = useGetAll<[readonly Key[], readonly KeyLimit[]]>([keysPath, limitsPath], { everyMs: 30_000 });
   const create = (
     <Dialog label={text.create} variant="filled" size="sm">
-      {(close) => <CreateKey onDone={close} />}
+      {(close) => (
+        <Suspense fallback={<Skeleton height={320} />}>
+          <CreateKey onDone={close} />
+        </Suspense>
+      )}
     </Dialog>
   );
   return (
@@ -35,7 +50,9 @@ export function Keys(): ReactNode {
               keyOf={({ token_id: id }) => id}
               empty={text.empty}
             />
-            <ScopedTokens keys={all} />
+            <Suspense fallback={<Skeleton height={320} />}>
+              <ScopedTokens keys={all} />
+            </Suspense>
           </Stack>
         )}
       </Loaded>
@@ -120,7 +137,11 @@ function Actions({ of: key }: { of: KeyRow }): ReactNode {
         {text.requests}
       </LinkButton>
       <Dialog label={text.change} title={text.changeTitle(key.name)}>
-        {(close) => <ChangeKey of={key} onDone={close} />}
+        {(close) => (
+          <Suspense fallback={<Skeleton height={320} />}>
+            <ChangeKey of={key} onDone={close} />
+          </Suspense>
+        )}
       </Dialog>
       <Act
         label={text.revoke}
