@@ -24,7 +24,7 @@ export interface UsageField {
   readonly key?: string;
   /** Maximum of a count that the ticket does not limit; maximum length of a text. */
   readonly max?: number;
-  /** Description in the API, which shows the field under the name of its column; "": shown without one. Counts and durations only. */
+  /** Description in the API, which shows the field under the name of its column; "": shown without one. Numbers only. */
   readonly shown?: string;
 }
 
@@ -79,6 +79,14 @@ export const usageFields = {
     shown: "To the first byte, waiting included; 0: there was none",
   },
   totalMs: { column: "total_ms", type: "duration", from: "host", shown: "" },
+  httpStatus: {
+    column: "http_status",
+    type: "integer",
+    from: "host",
+    max: 599,
+    shown:
+      "HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200",
+  },
   // Units of tasks that are not billed by tokens only.
   /** Characters of spoken text. */
   characters: { column: "characters", type: "count", from: "host", in: "units", max: 1e9 },

@@ -9,7 +9,15 @@ import type { UnitCounts } from "./money.ts";
 const usageSources = ["engine", "counted", "estimated", "engine_usage_rejected"] as const;
 export type UsageSource = (typeof usageSources)[number];
 /** `lost`: the agent restarted and has a start row but no end; the gateway's delivered count decides the charge. */
-const endReasons = ["stop", "client_gone", "engine_error", "engine_timeout", "refused", "drained", "lost"] as const;
+export const endReasons = [
+  "stop",
+  "client_gone",
+  "engine_error",
+  "engine_timeout",
+  "refused",
+  "drained",
+  "lost",
+] as const;
 export type EndReason = (typeof endReasons)[number];
 export const isUsageSource = (value: unknown): value is UsageSource => usageSources.some((one) => one === value);
 export const isEndReason = (value: unknown): value is EndReason => endReasons.some((one) => one === value);

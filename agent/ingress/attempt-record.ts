@@ -29,14 +29,21 @@ export class AttemptRecord {
   }
 
   /** Writes a record of nothing, once. Does nothing after `engineStarted`. */
-  endedUnrun(endReason: EndReason): void {
+  endedUnrun(endReason: EndReason, httpStatus: number): void {
     if (this.#isDecided) return;
     this.#isDecided = true;
     const { spool, log } = this.#plane;
     const nowMs = this.#plane.controlTimeMs();
     const waitedMs = this.#plane.clock() - this.#arrivedMs;
     const text = this.#recordText(Math.round(waitedMs));
-    const end = { figures: noFigures, source: "counted", endReason, endedAtMs: nowMs, firstByteMs: 0 } as const;
+    const end = {
+      figures: noFigures,
+      source: "counted",
+      endReason,
+      httpStatus,
+      endedAtMs: nowMs,
+      firstByteMs: 0,
+    } as const;
     spool.end(text.ended({ ...end, totalMs: waitedMs })).catch((error: unknown) => {
       log.warn(
         { err: error, requestId: this.#ticket.requestId },
@@ -55,6 +62,8 @@ export interface Settled {
   readonly figures: EngineFigures;
   readonly source: UsageSource;
   readonly endReason: EndReason;
+  /** As in the usage record. */
+  readonly httpStatus: number;
 }
 
 interface End extends Settled, Omit<UsageReport, "usage" | "nodeEpoch" | "queueMs" | keyof Settled> {
@@ -93,6 +102,7 @@ export class RecordText {
         figures: { ...noFigures, input: inputTokensEstimate },
         source: "estimated",
         endReason: "lost",
+        httpStatus: 0,
         endedAtMs: this.#startedMs,
         firstByteMs: 0,
         totalMs: 0,

@@ -32,6 +32,13 @@ import { isAnswer, wholeAnswer } from "./whole-answer.ts";
 type Phase = "waiting" | "engine" | "settling" | "ended";
 type CutReason = "client_gone" | "engine_error" | "engine_timeout" | "drained";
 
+/** Status where no byte was sent before. */
+const cutStatus: Readonly<Record<CutReason, number>> = {
+  client_gone: 499,
+  engine_error: 502,
+  engine_timeout: 504,
+  drained: 503,
+};
 const closingMs = 5_000;
 const chatPath = "/v1/chat/completions";
 
@@ -78,7 +85,12 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #queueMs = 0;
   #firstByteMs = 0;
   #record: RecordText | undefined;
-  #settled: Settled = { figures: noFigures, source: "estimated", endReason: "refused" };
+  #settled: Settled = {
+    figures: noFigures,
+    source: "estimated",
+    endReason: "refused",
+    httpStatus: 503,
+  };
 
   constructor(plane: Plane, target: Target, request: ForwardRequest) {
     const { ticket } = request;
@@ -203,7 +215,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     // An answer that failed before its first output is not billed, nor is one without countable output.
     const counted = frames.contentFrames > 0 ? this.#counted() : noFigures;
     const figures = frames.isError && frames.contentFrames === 0 ? noFigures : (own ?? counted);
-    this.#settle({ figures, source, endReason }, (usage) =>
+    this.#settle({ figures, source, endReason, httpStatus: 200 }, (usage) =>
       // After an error frame of the engine's own the stream closes without [DONE].
       stream.end(frames.isError ? (frames.remains() ?? "") : frames.tail(counted), usage),
     );
@@ -227,7 +239,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     }
     if (bytes.hasFailed && reported === undefined) {
       stream.flush();
-      this.#settle({ figures: noFigures, source: "counted", endReason: "engine_error" }, (usage) =>
+      this.#settle({ figures: noFigures, source: "counted", endReason: "engine_error", httpStatus: 200 }, (usage) =>
         stream.end(bytes.tail(), usage),
       );
       return;
@@ -237,7 +249,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       unitFigures(reported, { ...ticket, units }) ??
       ({ figures: { ...noFigures, units: units.asked }, source: "engine_usage_rejected" } as const);
     stream.flush();
-    this.#settle({ ...settled, endReason: "stop" }, (usage) => stream.end(bytes.tail(), usage));
+    this.#settle({ ...settled, endReason: "stop", httpStatus: 200 }, (usage) => stream.end(bytes.tail(), usage));
   }
 
   answered(status: number, contentType: string, body: Buffer, reported: ReportedUnits, retryAfter?: string): void {
@@ -250,7 +262,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       const endReason = status >= 500 ? "engine_error" : "refused";
       // Some servers repeat a wrong key: logs and customers must not see it.
       const safe = this.#target.spec.secret?.hideIn(body) ?? body;
-      this.#settle({ figures: noFigures, source: "counted", endReason }, send(safe));
+      this.#settle({ figures: noFigures, source: "counted", endReason, httpStatus: status }, send(safe));
       return;
     }
     const format = formatOf(path);
@@ -268,7 +280,10 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       return;
     }
     this.#target.rate.add(answer.figures.output);
-    this.#settle({ figures: answer.figures, source: answer.source, endReason: "stop" }, send(answer.body));
+    this.#settle(
+      { figures: answer.figures, source: answer.source, endReason: "stop", httpStatus: status },
+      send(answer.body),
+    );
   }
 
   broke(message: string, cause?: Error): void {
@@ -323,7 +338,10 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       const figures = isBilled ? (own ?? this.#passedFigures(reason) ?? this.#counted()) : noFigures;
       const source =
         allowed === invalidUsage ? "engine_usage_rejected" : own ? "engine" : output > 0 ? "counted" : "estimated";
-      this.#settle({ figures, source, endReason: reason }, (usage) => this.#sendCut(reason, message, usage));
+      const httpStatus = this.#request.answer.hasStarted ? 200 : cutStatus[reason];
+      this.#settle({ figures, source, endReason: reason, httpStatus }, (usage) =>
+        this.#sendCut(reason, message, usage),
+      );
     };
     if (reason === "client_gone" || reason === "drained") void this.#engineFigures(reason).then(settle);
     else settle(undefined);
@@ -362,8 +380,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       this.#stream.end(`${remains}data: ${errorBody(message, "server_error", code)}\n\n`, usage);
       return;
     }
-    const status = reason === "engine_timeout" ? 504 : reason === "engine_error" ? 502 : 503;
-    sendError(answer, status, message, code, usage);
+    sendError(answer, cutStatus[reason], message, code, usage);
   }
 
   #settle(settled: Settled, deliver: (usage: string) => void): void {

@@ -160,19 +160,19 @@ export class Ingress {
     const ticket = this.#ticketOf(header, answer, at.id);
     if (!ticket) return;
     const record = new AttemptRecord(this.#plane, ticket, ticketText(header), arrivedMs);
-    answer.onAbandoned(() => record.endedUnrun("client_gone"));
+    answer.onAbandoned(() => record.endedUnrun("client_gone", 499));
     const target = this.#openTarget(answer, at.id);
     if (!target) return;
     if (ticket.permits > 1 && target.spec.countsOneChoice) {
       this.#plane.metrics?.count("bad_request");
-      record.endedUnrun("refused");
+      record.endedUnrun("refused", 400);
       answerJson(answer, 400, errorBody(oneChoice, "invalid_request_error", "unsupported_value", "n"));
       return;
     }
     read((body) => {
       if (body === "too_large") {
         this.#plane.metrics?.count("bad_request");
-        record.endedUnrun("refused");
+        record.endedUnrun("refused", 413);
         const message = `the body is larger than ${this.#limits.maxBodyBytes / 1024 / 1024} MiB`;
         answerJson(answer, 413, errorBody(message, "invalid_request_error", "too_large"));
         return;

@@ -133,14 +133,18 @@ export function addRequest(program: Command): void {
     .description("list requests of the account, newest first")
     .option("--failed", "only failed requests")
     .option("--model <model>", "only requests to this model")
+    .option("--key <id>", "only requests with this key (`stoker token list`)")
+    .option("--user <name>", "only requests for this end user")
+    .option("--status <code>", "only this HTTP status, such as 429, or 4xx")
+    .option("--end-reason <reason>", "only requests that ended so, such as engine_timeout")
     .option("--from <time>", "start, Unix seconds or relative such as now-7d (default)")
     .option("--limit <n>", "maximum number of requests", between(1, maxListed), 50)
     .option("--after <id>", "list requests after this one (next page)")
     .option("--account <account>", "requests of another account, for operators (uid, e-mail address or display name)")
     .run(async (terminal, flags: Readonly<Record<string, string>> & { limit: number }) => {
-      const { limit, account, ...filter } = flags;
+      const { limit, account, endReason, ...filter } = flags;
       const of = account === undefined ? {} : { account: await uidOf(terminal.api, account) };
-      const query = queryOf({ ...filter, ...of, limit: String(limit) });
+      const query = queryOf({ ...filter, ...of, end_reason: endReason, limit: String(limit) });
       const path = account === undefined ? "/v1/requests" : "/v1/admin/requests";
       const { requests, has_more: isMore } = await terminal.api.call<{ requests: LoggedRequest[]; has_more: boolean }>(
         "GET",
@@ -165,6 +169,8 @@ export function addRequest(program: Command): void {
             CACHED: "cached_input_tokens",
             TIER: "service_tier",
             KEY: "token_id",
+            HTTP: (one) => String(one.http_status || ""),
+            USER: (one) => one.user ?? "",
           },
         },
       );
@@ -190,7 +196,7 @@ const described = (one: LoggedRequest): string =>
     `model    ${one.model}`,
     `created  ${isoTime(one.created_at)}`,
     `tier     ${one.service_tier}`,
-    `ended    ${one.end_reason}`,
+    `ended    ${one.end_reason}${one.http_status === 0 ? "" : `, HTTP ${one.http_status}`}`,
     `time     ${one.queue_ms} ms queued, first byte after ${one.first_byte_ms} ms, ${one.total_ms} ms total`,
     `tokens   ${one.input_tokens} in, ${one.output_tokens} out`,
     `cost     USD ${usd(one.cost)}`,

@@ -20,7 +20,20 @@ const signs: readonly { readonly sign: string; readonly color: string; readonly 
   {
     sign: "✕",
     color: "red",
-    words: ["failed", "overdue", "exhausted", "unreachable", "revoked", "rejected", "expired", "lost", "faulty"],
+    words: [
+      "failed",
+      "overdue",
+      "exhausted",
+      "unreachable",
+      "revoked",
+      "rejected",
+      "expired",
+      "lost",
+      "faulty",
+      "timed out",
+      "host lost",
+      "cancelled by drain",
+    ],
   },
   {
     sign: "○",

@@ -7,6 +7,7 @@ export const text = {
   stale: (ago: string) => `Stale: last updated ${ago}.`,
   copy: "Copy",
   copied: "Copied",
+  language: "Language",
   copyByHand: "Select the text and copy it",
   cancel: "Cancel",
   close: "Close",

@@ -4,6 +4,7 @@ export const text = {
   aboutFleet: "What all accounts used, and how busy the hosts are.",
   newKey: "Your API key",
   newKeyAbout: "It is shown only once. Copy it now.",
+  firstCall: "Call a model with it",
   range: "Period",
   ranges: {
     "1h": "1 hour",

@@ -21,6 +21,8 @@ interface TimeChartProps {
   /** Text of a value with its unit. */
   readonly show: (value: number) => string;
   readonly kind?: "line" | "bars" | "area";
+  /** Each series stands on those after it. Without gaps. */
+  readonly isStacked?: boolean;
   readonly height?: number;
   /** Upper end of the axis where it is known, such as 1 for a ratio. */
   readonly max?: number;
@@ -47,7 +49,20 @@ function besideBars(times: ArrayLike<number>, first: number, last: number): [num
 const isIsolated = (values: ArrayLike<number | null | undefined>): boolean =>
   Array.from(values).some((value, at) => value != null && values[at - 1] == null && values[at + 1] == null);
 
-export function TimeChart({ title, times, series, show, kind = "line", height = 180, max }: TimeChartProps): ReactNode {
+/** What is drawn for each series: its own values on the sum of those of the later ones. */
+function stacked(series: readonly Series[]): readonly (readonly (number | null)[])[] {
+  let above: readonly (number | null)[] = [];
+  return series
+    .toReversed()
+    .map(({ values }) => {
+      above = values.map((value, at) => (value ?? 0) + (above[at] ?? 0));
+      return above;
+    })
+    .toReversed();
+}
+
+export function TimeChart(props: TimeChartProps): ReactNode {
+  const { title, times, series, show, kind = "line", isStacked = false, height = 180, max } = props;
   const { ref, width } = useElementSize();
   const host = useRef<HTMLDivElement>(null);
   const isDark = useComputedColorScheme("light") === "dark";
@@ -56,7 +71,10 @@ export function TimeChart({ title, times, series, show, kind = "line", height = 
   const plot = useRef<uPlot>(undefined);
   const showRef = useRef(show);
   showRef.current = show;
-  const data = [times, ...series.map(({ values }) => values)] as unknown as uPlot.AlignedData;
+  const drawn = isStacked ? stacked(series) : series.map(({ values }) => values);
+  const data = [times, ...drawn] as unknown as uPlot.AlignedData;
+  const seriesRef = useRef(series);
+  seriesRef.current = series;
   const dataRef = useRef(data);
   dataRef.current = data;
 
@@ -90,13 +108,16 @@ export function TimeChart({ title, times, series, show, kind = "line", height = 
               label,
               stroke: color,
               width: 1.5,
-              value: (_, value) => (value === null || value === undefined ? "–" : showRef.current(value)),
+              value: (_, _value, _series, at) => {
+                const value = at === null ? undefined : seriesRef.current[index]?.values[at];
+                return value === null || value === undefined ? "–" : showRef.current(value);
+              },
               // A measurement between two gaps has no line.
               points: {
                 show:
                   kind !== "bars" && (dataRef.current[0].length < 40 || isIsolated(dataRef.current[index + 1] ?? [])),
               },
-              ...(kind === "line" ? {} : { fill: `${color}33` }),
+              ...(kind === "line" ? {} : { fill: isStacked ? color : `${color}33` }),
               ...(kind === "bars" && uPlot.paths.bars ? { paths: uPlot.paths.bars({ size: [0.8, 60] }) } : {}),
             };
           }),
@@ -110,12 +131,12 @@ export function TimeChart({ title, times, series, show, kind = "line", height = 
       plot.current = undefined;
       made.destroy();
     };
-  }, [isEmpty, width, height, isDark, names, kind, max]);
+  }, [isEmpty, width, height, isDark, names, kind, isStacked, max]);
   useEffect(() => {
     plot.current?.setData(data);
   });
 
-  const highest = Math.max(...series.flatMap(({ values }) => values.filter((value) => value !== null)), 0);
+  const highest = Math.max(...drawn.flatMap((values) => values.filter((value) => value !== null)), 0);
   return (
     <Box component="figure" m={0} className="chart">
       <Group component="figcaption" justify="space-between" gap="xs" mb={4}>

@@ -46,14 +46,29 @@ export function Command({ value }: { value: string }): ReactNode {
   );
 }
 
+interface CodeTabsProps {
+  readonly examples: Readonly<Record<string, string>>;
+  /** Language that is shown. By default the first one, and the tabs remember what is chosen. */
+  readonly value?: string;
+  readonly onChange?: (language: string) => void;
+}
+
 /** The same example in several languages. */
-export function CodeTabs({ examples }: { examples: Readonly<Record<string, string>> }): ReactNode {
+export function CodeTabs({ examples, value, onChange }: CodeTabsProps): ReactNode {
   const names = Object.keys(examples);
-  const [chosen, setChosen] = useState(names[0] ?? "");
+  const [own, setOwn] = useState("");
+  const chosen = names.find((name) => name === (value ?? own)) ?? names[0] ?? "";
   return (
     <Box>
-      <SegmentedControl size="xs" mb="xs" data={names} value={chosen} onChange={setChosen} aria-label="Language" />
-      <Code value={examples[chosen] ?? ""} />
+      <SegmentedControl
+        size="xs"
+        mb="xs"
+        data={names}
+        value={chosen}
+        onChange={onChange ?? setOwn}
+        aria-label={text.language}
+      />
+      <Code value={examples[chosen] ?? ""} label={chosen} />
     </Box>
   );
 }

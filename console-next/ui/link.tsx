@@ -33,7 +33,7 @@ interface LinkProps {
 }
 
 /** Pages that have not moved here yet; the present console has them at the same paths. */
-const elsewhere = ["/keys", "/request-log", "/usage"];
+const elsewhere: readonly string[] = [];
 
 const elsewhereOf = (to: string): string | undefined =>
   elsewhere.some((path) => to === path || to.startsWith(`${path}/`) || to.startsWith(`${path}?`))

@@ -12,6 +12,9 @@ export interface EndUserFilter {
   readonly model: string | undefined;
   /** Id of a key. */
   readonly key: string | undefined;
+  /** Name. */
+  readonly user: string | undefined;
+  readonly order: "name" | "cost";
 }
 
 /** Place of a sum in the order of its period and name. */
@@ -32,7 +35,7 @@ interface Sums {
 }
 
 export interface EndUserStore {
-  /** In order of period and name. Throws ReportTooLong. */
+  /** In order of period and name, or the highest cost first. Throws ReportTooLong. */
   endUserSums(
     account: AccountId,
     filter: EndUserFilter,
@@ -57,7 +60,7 @@ export interface EndUserQuery extends Partial<Omit<EndUserFilter, "fromDay" | "t
 }
 
 export interface EndUsers {
-  /** `next` is undefined on the last page. Throws badPeriod, badCursor, ReportTooLong. */
+  /** `next` is undefined on the last page, and by cost. Throws badPeriod, badCursor, ReportTooLong. */
   list(
     account: AccountId,
     query: EndUserQuery,
@@ -72,9 +75,10 @@ export const maxEndUserDays = 400;
 export function createEndUsers(deps: { readonly store: EndUserStore; readonly unixMs?: () => number }): EndUsers {
   const unixMs = deps.unixMs ?? Date.now;
   return {
-    async list(account, { from, to, by = "month", model, key, after, limit }) {
+    async list(account, { from, to, by = "month", model, key, user, order = "name", after, limit }) {
+      if (order === "cost" && after !== undefined) throw badCursor();
       const { firstMs, lastMs } = readDays(from, to, unixMs(), maxEndUserDays);
-      const filter = { fromDay: dayOf(firstMs), toDay: dayOf(lastMs), by, model, key };
+      const filter = { fromDay: dayOf(firstMs), toDay: dayOf(lastMs), by, model, key, user, order };
       const found = await deps.store.endUserSums(
         account,
         filter,
@@ -83,7 +87,7 @@ export function createEndUsers(deps: { readonly store: EndUserStore; readonly un
       );
       const users = found.slice(0, limit).map((use) => ({ ...use, cost: nano(use.cost) }));
       const last = users.at(-1);
-      return { users, next: last && found.length > limit ? writePlace(last) : undefined };
+      return { users, next: last && order === "name" && found.length > limit ? writePlace(last) : undefined };
     },
     async erase(account, name) {
       if (!(await deps.store.eraseEndUser(account, name))) throw endUserNotFound();
@@ -94,7 +98,10 @@ export function createEndUsers(deps: { readonly store: EndUserStore; readonly un
 export const endUserNotFound = () => notFound("end_user_not_found", "End user not found.");
 
 const badCursor = () =>
-  invalid("bad_cursor", "`after` must be `next` of the previous page.", { param: "after", in: "query" });
+  invalid("bad_cursor", "`after` must be `next` of the previous page, in order of names.", {
+    param: "after",
+    in: "query",
+  });
 
 const writePlace = ({ period, user = "" }: Sums): string => Buffer.from(`${period} ${user}`).toString("base64url");
 

@@ -1,6 +1,7 @@
 // Log of ended requests: figures and end reasons, never prompts or responses.
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { ServiceTier } from "../../proto/service-tier.ts";
+import type { EndReason } from "../../proto/usage.ts";
 import type { ShownUsage, UsageValues } from "../../proto/usage-record.ts";
 import { notFound } from "../service-error.ts";
 
@@ -17,6 +18,8 @@ export interface LoggedRequest
   readonly endReason: string;
   /** Tier that served the request. */
   readonly tier: ServiceTier;
+  /** End user that the request named. Null: none, or erased. */
+  readonly user: string | null;
 }
 
 export interface RequestFilter {
@@ -24,8 +27,15 @@ export interface RequestFilter {
   readonly fromMs: number;
   /** Exclusive. */
   readonly toMs: number;
-  readonly model: string | undefined;
-  readonly onlyFailed: boolean;
+  readonly model?: string | undefined;
+  /** Id of the key. */
+  readonly key?: string | undefined;
+  /** Name of the end user. */
+  readonly user?: string | undefined;
+  readonly endReason?: EndReason | undefined;
+  /** HTTP status, both included. */
+  readonly status?: { readonly min: number; readonly max: number } | undefined;
+  readonly onlyFailed?: boolean;
 }
 
 /** Position of the last request of a page, to the microsecond. */

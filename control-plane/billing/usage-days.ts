@@ -3,16 +3,16 @@ import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { badPeriod } from "./period.ts";
 
-export const usageDimensions = ["model", "key", "token", "user"] as const;
+export const usageDimensions = ["model", "key", "model_and_key", "token", "user"] as const;
 export type UsageDimension = (typeof usageDimensions)[number];
 
 export interface DayUse {
   /** Unix ms at which the day begins. */
   readonly dayMs: number;
-  /** Model, key id (empty: no key), budget of the token, or end user (empty: none). */
+  /** Model (also by model and key), key id (empty: no key), budget of the token, or end user (empty: none). */
   readonly of: string;
-  /** Key that signed the token; undefined for other dimensions. */
-  readonly key: KeyId | undefined;
+  /** Key by model and key (empty: no key), or that signed the token; undefined for other dimensions. */
+  readonly key: KeyId | "" | undefined;
   /** The token's own limit, nano-USD. */
   readonly limit: bigint | null;
   /** Metered minutes of deployments do not count. */
@@ -39,9 +39,11 @@ export interface UsageDayStore {
 export interface UsageDay {
   /** `YYYY-MM-DD` */
   readonly day: string;
-  readonly items: readonly (Omit<DayUse, "dayMs" | "key" | "cost"> & {
+  readonly items: readonly (Omit<DayUse, "dayMs" | "cost"> & {
     /** Model, or name of the key or of the token's key; may be empty. */
     readonly name: string;
+    /** Undefined: not by key. Empty: no key. */
+    readonly keyName: string | undefined;
     readonly cost: NanoUsd;
   })[];
   readonly totalCost: NanoUsd;
@@ -61,8 +63,8 @@ const dayMs = 86_400_000;
 /** Chosen so that the ledger of a busy account is read within the statement limit. */
 export const maxDays = 62;
 const usualDays = 30;
-/** An account may have a hundred thousand tokens. */
-const maxItems = 5_000;
+/** An account may have a hundred thousand tokens, but few pairs of a model and a key. */
+const maxItems = { model: 5_000, key: 5_000, model_and_key: 20_000, token: 5_000, user: 5_000 } as const;
 
 export function createUsageDays(deps: { readonly store: UsageDayStore; readonly unixMs?: () => number }): UsageDays {
   const unixMs = deps.unixMs ?? Date.now;
@@ -70,24 +72,27 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
     async read(account, by, from, to) {
       const { firstMs, lastMs } = readDays(from, to, unixMs());
       // Sequential, because a report may hold only one connection.
-      const found = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, maxItems + 1);
+      const max = maxItems[by];
+      const found = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, max + 1);
       const keys = by === "model" || by === "user" ? [] : await deps.store.keysOf(account);
       const names = new Map(keys.map(({ key, name }) => [String(key), name]));
-      const byDay = Map.groupBy(found.slice(0, maxItems), (use) => use.dayMs);
+      const keyNameOf = (key: string) => names.get(key) ?? "";
+      const byDay = Map.groupBy(found.slice(0, max), (use) => use.dayMs);
       const days: UsageDay[] = [];
       for (let ms = firstMs; ms <= lastMs; ms += dayMs) {
         const uses = byDay.get(ms) ?? [];
         days.push({
           day: dayOf(ms),
-          items: uses.map(({ dayMs: _day, key, cost, ...use }) => ({
-            ...use,
-            name: by === "model" || by === "user" ? use.of : (names.get(key ?? use.of) ?? ""),
-            cost: nano(cost),
-          })),
+          items: uses.map(({ dayMs: _day, cost, ...use }) => {
+            const key = by === "key" ? (use.of as KeyId | "") : use.key;
+            const keyName = key === undefined ? undefined : keyNameOf(key);
+            const name = by === "key" || by === "token" ? (keyName ?? "") : use.of;
+            return { ...use, key, keyName, name, cost: nano(cost) };
+          }),
           totalCost: nano(uses.reduce((sum, { cost }) => sum + cost, 0n)),
         });
       }
-      return { days, isTruncated: found.length > maxItems };
+      return { days, isTruncated: found.length > max };
     },
   };
 }

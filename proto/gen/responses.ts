@@ -1753,6 +1753,14 @@ export interface Responses {
          */
         name: string;
         /**
+         * token_id of the key (empty: without a key), or of the key that signed the token; null: not by key
+         */
+        key_id: string | null;
+        /**
+         * Name of that key, also of a revoked one; null: not by key
+         */
+        key_name: string | null;
+        /**
          * USD; only for scoped tokens
          */
         spending_limit: number | null;
@@ -1790,7 +1798,11 @@ export interface Responses {
        * Tier that served the request
        */
       service_tier: "priority" | "default" | "flex" | "batch";
-      end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
+      /**
+       * End user that the request named; null: none, or erased
+       */
+      user: string | null;
+      end_reason: "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
       /**
        * Unix seconds
        */
@@ -1818,6 +1830,10 @@ export interface Responses {
        */
       output_tokens: number;
       reasoning_tokens: number;
+      /**
+       * HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200
+       */
+      http_status: number;
       /**
        * Charged cents
        */
@@ -1845,7 +1861,11 @@ export interface Responses {
        * Tier that served the request
        */
       service_tier: "priority" | "default" | "flex" | "batch";
-      end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
+      /**
+       * End user that the request named; null: none, or erased
+       */
+      user: string | null;
+      end_reason: "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
       /**
        * Unix seconds
        */
@@ -1873,6 +1893,10 @@ export interface Responses {
        */
       output_tokens: number;
       reasoning_tokens: number;
+      /**
+       * HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200
+       */
+      http_status: number;
       /**
        * Charged cents
        */
@@ -1899,7 +1923,11 @@ export interface Responses {
        * Tier that served the request
        */
       service_tier: "priority" | "default" | "flex" | "batch";
-      end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
+      /**
+       * End user that the request named; null: none, or erased
+       */
+      user: string | null;
+      end_reason: "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
       /**
        * Unix seconds
        */
@@ -1927,6 +1955,10 @@ export interface Responses {
        */
       output_tokens: number;
       reasoning_tokens: number;
+      /**
+       * HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200
+       */
+      http_status: number;
       /**
        * Charged cents
        */
@@ -1957,7 +1989,11 @@ export interface Responses {
        * Tier that served the request
        */
       service_tier: "priority" | "default" | "flex" | "batch";
-      end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
+      /**
+       * End user that the request named; null: none, or erased
+       */
+      user: string | null;
+      end_reason: "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
       /**
        * Unix seconds
        */
@@ -1985,6 +2021,10 @@ export interface Responses {
        */
       output_tokens: number;
       reasoning_tokens: number;
+      /**
+       * HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200
+       */
+      http_status: number;
       /**
        * Charged cents
        */

@@ -31,6 +31,13 @@ const days: readonly Row[] = [
     status: 200,
     holds: { days: [{ items: [{ id: "of-ada", name: "auto", spending_limit: 2.5, ...figures }] }] },
   },
+  {
+    call: `GET /v1/usage/days?by=model_and_key&from=${dayOfUse}&to=${dayOfUse}`,
+    status: 200,
+    holds: {
+      days: [{ items: [{ id: "org/model", name: "org/model", key_id: ada.key, key_name: "auto", ...figures }] }],
+    },
+  },
   { call: "GET /v1/usage/days?by=weather", status: 422, holds: { detail: [{ loc: ["query", "by"] }] } },
   { call: "GET /v1/usage/days?from=2026-02-30", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
   { call: "GET /v1/usage/days?from=2026-02-04", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
@@ -49,6 +56,13 @@ const users: readonly Row[] = [
   },
   { call: "GET /v1/usage/users?limit=1", status: 200, holds: { users: [ann], next: nextPage } },
   { call: `GET /v1/usage/users?after=${nextPage}`, status: 200, holds: { users: [{ user: null }], next: null } },
+  { call: "GET /v1/usage/users?order=cost&user=ann", status: 200, holds: { next: null } },
+  {
+    call: `GET /v1/usage/users?order=cost&after=${nextPage}`,
+    status: 422,
+    holds: { detail: [{ loc: ["query", "after"] }] },
+  },
+  { call: "GET /v1/usage/users?order=size", status: 422, holds: { detail: [{ loc: ["query", "order"] }] } },
   { call: "GET /v1/usage/users?after=%20", status: 422, holds: { detail: [{ loc: ["query", "after"] }] } },
   { call: "GET /v1/usage/users?by=year", status: 422, holds: { detail: [{ loc: ["query", "by"] }] } },
   { call: "GET /v1/usage/users?from=2024-01-01", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
@@ -60,10 +74,22 @@ const users: readonly Row[] = [
   { call: "DELETE /v1/usage/users?user=ann", status: 401, key: null },
 ];
 
-const record = { request_id: "RequestOfAda", counts: true, end_reason: "stop", queue_ms: 5, cost: 0.000007 };
+const record = {
+  request_id: "RequestOfAda",
+  counts: true,
+  end_reason: "stop",
+  queue_ms: 5,
+  http_status: 200,
+  user: "ann",
+  cost: 0.000007,
+};
 const requests: readonly Row[] = [
   { call: "GET /v1/requests", status: 200, holds: { requests: [record], has_more: false } },
   { call: "GET /v1/requests?failed=true&model=org/model&after=RequestOfAda&limit=1", status: 200 },
+  { call: "GET /v1/requests?key=k&user=ann&status=4xx&end_reason=refused", status: 200 },
+  { call: "GET /v1/requests?status=404", status: 200 },
+  { call: "GET /v1/requests?status=x99", status: 422, holds: { detail: [{ loc: ["query", "status"] }] } },
+  { call: "GET /v1/requests?end_reason=unknown", status: 422, holds: { detail: [{ loc: ["query", "end_reason"] }] } },
   { call: "GET /v1/requests?limit=201", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
   { call: "GET /v1/requests?from=yesterday", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
   { call: "GET /v1/requests?after=unknown", status: 404, holds: { code: "request_not_found" } },

@@ -24,6 +24,8 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
     instanceId: "instance-1",
     endReason: "stop",
     tier: "default",
+    user: "ann",
+    httpStatus: 200,
     admittedAtMs: atMs,
     endedAtMs: atMs + 250,
     queueMs: 5,
@@ -37,8 +39,8 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
     dayUse: async (_account: AccountId, by: string) => [
       {
         dayMs: Date.UTC(2026, 1, 3),
-        of: by === "model" ? "org/model" : by === "key" ? key : "jwt/of-ada",
-        key: by === "token" ? key : undefined,
+        of: by === "key" ? key : by === "token" ? "jwt/of-ada" : "org/model",
+        key: by === "token" || by === "model_and_key" ? key : undefined,
         limit: by === "token" ? 2_500_000_000n : null,
         requests: 1,
         inputTokens: 6,

@@ -10,6 +10,7 @@ import { TimeChart } from "../../ui/chart.tsx";
 import { Choice } from "../../ui/choice.tsx";
 import { Code } from "../../ui/code.tsx";
 import { bytes, count, percent, usd } from "../../ui/format.ts";
+import { LinkButton } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section, Stats } from "../../ui/page.tsx";
 
@@ -55,6 +56,9 @@ function NewKey(): ReactNode {
   return (
     <Section title={text.newKey} about={text.newKeyAbout}>
       <Code value={newKey} />
+      <LinkButton to="/first-call" mt="sm">
+        {text.firstCall}
+      </LinkButton>
     </Section>
   );
 }

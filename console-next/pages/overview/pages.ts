@@ -1,5 +1,6 @@
-import { IconBoxModel2, IconFlask, IconHome } from "@tabler/icons-react";
+import { IconBoxModel2, IconFlask, IconHome, IconRocket } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
+import { text as firstCall } from "../../text/first-call.ts";
 import { text as models } from "../../text/models.ts";
 import { text } from "../../text/overview.ts";
 import { text as playground } from "../../text/playground.ts";
@@ -13,6 +14,13 @@ export const startPages: readonly PageEntry[] = [
     title: text.title,
     icon: IconHome,
     load: async () => (await import("./overview.tsx")).Overview,
+  },
+  {
+    section,
+    path: "/first-call",
+    title: firstCall.title,
+    icon: IconRocket,
+    load: async () => (await import("../account/first-call.tsx")).FirstCall,
   },
   {
     section,

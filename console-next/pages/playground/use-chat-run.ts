@@ -14,8 +14,8 @@ export interface Outcome {
 export interface ChatRun {
   /** Received part of the current response. Undefined: no request is running. */
   readonly live: Answer | undefined;
-  /** Resolves at the end, however it ended. */
-  readonly start: (request: ChatRequest) => Promise<Outcome>;
+  /** Resolves at the end, however it ended. `key`: sent instead of a token that a key of the account signs. */
+  readonly start: (request: ChatRequest, key?: string) => Promise<Outcome>;
   readonly stop: () => void;
 }
 
@@ -32,7 +32,7 @@ export function useChatRun(): ChatRun {
     [],
   );
   const start = useCallback(
-    async (request: ChatRequest): Promise<Outcome> => {
+    async (request: ChatRequest, key?: string): Promise<Outcome> => {
       const stop = new AbortController();
       stopper.current?.abort();
       stopper.current = stop;
@@ -46,7 +46,7 @@ export function useChatRun(): ChatRun {
       };
       let error: unknown;
       try {
-        await streamChat(await inferenceToken(api, request.model), request, stop.signal, onChange);
+        await streamChat(key ?? (await inferenceToken(api, request.model)), request, stop.signal, onChange);
       } catch (caught) {
         // After Stop, what arrived is the answer.
         if (!stop.signal.aborted) error = caught;

@@ -26,6 +26,15 @@ const EndUsersQuery = Type.Object({
   ),
   model: Type.Optional(text(256, {})),
   key: Type.Optional(text(256, { description: "token_id of a key" })),
+  user: Type.Optional(text(256, { description: "Only this end user" })),
+  order: Type.Optional(
+    Type.Unsafe<"name" | "cost">({
+      type: "string",
+      enum: ["name", "cost"],
+      default: "name",
+      description: "By period and name; or the highest cost first, of which there is one page",
+    }),
+  ),
   after: Type.Optional(text(2_048, { description: "`next` of the previous page" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: maxPage, default: 1_000 })),
   format: Type.Optional(

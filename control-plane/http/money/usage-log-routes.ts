@@ -5,6 +5,7 @@ import type { AccountId } from "../../../proto/ids.ts";
 import { nano, toUsd } from "../../../proto/money.ts";
 import { serviceTiers } from "../../../proto/service-tier.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import { type EndReason, endReasons } from "../../../proto/usage.ts";
 import { type ShownColumn, type ShownUsage, shownFields } from "../../../proto/usage-record.ts";
 import type { LoggedRequest } from "../../billing/request-log.ts";
 import { maxDays, type UsageDay, type UsageDimension, usageDimensions } from "../../billing/usage-days.ts";
@@ -23,7 +24,7 @@ const UsageDaysQuery = Type.Object({
       enum: [...usageDimensions],
       default: "model",
       description:
-        "token: only scoped tokens with their own limit; others are not recorded. user: end users that requests named",
+        "token: only scoped tokens with their own limit; others are not recorded. user: end users that requests named. model_and_key: each pair",
     }),
   ),
   from: day(`YYYY-MM-DD (UTC); default 30 days with \`to\`, at most ${maxDays}`),
@@ -42,6 +43,11 @@ const UsageDaysBody = Type.Object({
               "Model, token_id of the key (empty: without a key), `id` of the scoped token, or end user (empty: none named, or erased)",
           }),
           name: Type.String({ description: "Name of the model, of the key, or of the key that signed the token" }),
+          key_id: nullable.string({
+            description:
+              "token_id of the key (empty: without a key), or of the key that signed the token; null: not by key",
+          }),
+          key_name: nullable.string({ description: "Name of that key, also of a revoked one; null: not by key" }),
           spending_limit: nullable.number({ description: "USD; only for scoped tokens" }),
           requests: Type.Integer(),
           input_tokens: Type.Integer(),
@@ -59,8 +65,19 @@ const time = (description: string) => Type.Optional(Type.String({ description })
 
 const named = (more: object) => Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\u0000]*$", ...more });
 
+const endReason = Type.Unsafe<EndReason>({ type: "string", enum: [...endReasons] });
+
 const RequestsQuery = Type.Object({
   model: Type.Optional(named({})),
+  key: Type.Optional(named({ description: "token_id of the key" })),
+  user: Type.Optional(named({ description: "End user that the request named" })),
+  status: Type.Optional(
+    Type.String({
+      pattern: "^[1-5]([0-9]{2}|xx)$",
+      description: "HTTP status such as 429, or all of a hundred such as 4xx",
+    }),
+  ),
+  end_reason: Type.Optional(endReason),
   failed: Type.Optional(
     Type.Boolean({
       default: false,
@@ -90,9 +107,8 @@ const logged = {
   model: Type.String(),
   token_id: Type.String({ description: "Id of the key; empty: without a key" }),
   service_tier: Type.String({ enum: [...serviceTiers], description: "Tier that served the request" }),
-  end_reason: Type.String({
-    enum: ["stop", "client_gone", "refused", "engine_error", "engine_timeout", "drained", "lost"],
-  }),
+  user: nullable.string({ description: "End user that the request named; null: none, or erased" }),
+  end_reason: endReason,
   created_at: Type.Integer({ description: "Unix seconds" }),
   ended_at: Type.Integer({ description: "Unix seconds" }),
   ...shown,
@@ -134,7 +150,9 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
 
   const pageOf = (account: AccountId, query: Static<typeof RequestsQuery>) => {
     const range = readRange(query.from ?? "now-7d", query.to, Date.now());
-    const filter = { ...range, model: query.model, onlyFailed: query.failed ?? false };
+    const { model, key, user, status, end_reason: ended, failed: onlyFailed = false } = query;
+    const statuses = status === undefined ? undefined : statusRange(status);
+    const filter = { ...range, model, key, user, status: statuses, endReason: ended, onlyFailed };
     return requestLog.list(account, filter, query.after, query.limit ?? 50);
   };
 
@@ -183,6 +201,11 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   });
 }
 
+/** `429` or `4xx`. */
+function statusRange(text: string): { readonly min: number; readonly max: number } {
+  return { min: Number(text.replace("xx", "00")), max: Number(text.replace("xx", "99")) };
+}
+
 /** Returns the id of a scoped token from its budget, whose prefix is the kind of budget. */
 export const tokenIdOf = (budget: string): string => budget.replace(/^jwt\//, "");
 
@@ -193,6 +216,8 @@ function renderUsageDay({ day, items, totalCost }: UsageDay, by: UsageDimension)
     items: items.map((item) => ({
       id: by === "token" ? tokenIdOf(item.of) : item.of,
       name: item.name,
+      key_id: item.key ?? null,
+      key_name: item.keyName ?? null,
       spending_limit: item.limit === null ? null : toUsd(nano(item.limit)),
       requests: item.requests,
       input_tokens: item.inputTokens,
@@ -216,7 +241,8 @@ function renderRequest(one: LoggedRequest): RequestRecord {
     model: one.model,
     token_id: one.key,
     service_tier: one.tier,
-    end_reason: one.endReason,
+    user: one.user,
+    end_reason: one.endReason as EndReason,
     created_at: unixSeconds(one.admittedAtMs),
     ended_at: unixSeconds(one.endedAtMs),
     ...shownOf(one),

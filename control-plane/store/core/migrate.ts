@@ -25,6 +25,7 @@ import * as incidents from "../migrations/0059-incidents.ts";
 import * as serverBatch from "../migrations/0064-server-batch.ts";
 import * as accountWeights from "../migrations/0065-account-weights.ts";
 import * as limitAlerts from "../migrations/0061-limit-alerts.ts";
+import * as requestFilters from "../migrations/0060-request-filters.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -53,6 +54,7 @@ const migrations: Record<string, Migration> = {
   "0064-server-batch": serverBatch,
   "0065-account-weights": accountWeights,
   "0061-limit-alerts": limitAlerts,
+  "0060-request-filters": requestFilters,
 };
 
 /**

@@ -34,7 +34,7 @@ const keyOf = (account: string, name: string): string => `${account}\0${name}`;
 
 export function createEndUserStore(db: Db): EndUserStore {
   return asked<EndUserStore>({
-    async endUserSums(account, { fromDay, toDay, by, model, key }, after, limit) {
+    async endUserSums(account, { fromDay, toDay, by, model, key, user, order }, after, limit) {
       const period = sql`to_char(day, ${by === "day" ? "YYYY-MM-DD" : "YYYY-MM"})`;
       const name = sql`coalesce(name, '') collate "C"`;
       const { rows } = await sql<{
@@ -51,8 +51,9 @@ export function createEndUserStore(db: Db): EndUserStore {
         where u.account_id = ${account} and day >= ${fromDay}::date and day <= ${toDay}::date
           ${model === undefined ? sql`` : sql`and model = ${model}`}
           ${key === undefined ? sql`` : sql`and key_id = ${key}`}
+          ${user === undefined ? sql`` : sql`and e.name = ${user}`}
           ${after ? sql`and (${period}, ${name}) > (${after.period}, ${after.user})` : sql``}
-        group by 1, 2 order by 1, 2 limit ${limit}`
+        group by 1, 2 order by ${order === "cost" ? sql`sum(cost) desc, 1, 2` : sql`1, 2`} limit ${limit}`
         .execute(db)
         .catch(tooLong("Summing usage by end user"));
       return rows.map((row) => ({

@@ -31,17 +31,29 @@ export function createRequestLogStore(db: Db): RequestLogStore {
   const requests = db
     .selectFrom("usage")
     .select([...columns, ...shownColumns])
+    .select(sql<string | null>`(select name from end_user where end_user_id = usage.end_user)`.as("user"))
     .where("gpuMs", "=", 0n);
 
   return asked<RequestLogStore>({
-    async page(account, { fromMs, toMs, model, onlyFailed }, after, limit) {
+    async page(account, { fromMs, toMs, ...filter }, after, limit) {
       let query = requests
         .where("accountId", "=", account)
         .where("voided", "=", false)
         .where("settledAt", ">=", new Date(fromMs))
         .where("settledAt", "<", new Date(toMs));
+      const { model, key, user, endReason, status, onlyFailed = false } = filter;
       if (model !== undefined) query = query.where("model", "=", model);
+      if (key !== undefined) query = query.where("keyId", "=", key);
+      if (user !== undefined)
+        query = query.where(
+          sql<boolean>`end_user = (select end_user_id from end_user where account_id = ${account} and name = ${user})`,
+        );
+      if (endReason !== undefined) query = query.where("endReason", "=", endReason);
+      if (status) query = query.where("httpStatus", ">=", status.min).where("httpStatus", "<=", status.max);
       if (onlyFailed) query = query.where("endReason", "not in", endedAsAsked);
+      // Written out, so that PostgreSQL uses the index of these: a failure may be one of a million requests.
+      if (onlyFailed || (endReason ?? "stop") !== "stop" || (status && status.min >= 300))
+        query = query.where(sql<boolean>`end_reason <> 'stop'`);
       if (after !== undefined) {
         const at = sql<Date>`${after.settledAt}::timestamptz`;
         query = query.where("settledAt", "<=", at).where(sql<boolean>`(settled_at, request_id) < (${at}, ${after.id})`);
@@ -89,7 +101,8 @@ const shownOf = (row: Readonly<Record<ShownUsage, number | bigint>>) =>
   >;
 
 function requestOf(
-  row: Pick<Selectable<Database["usage"]>, (typeof columns)[number]> & Readonly<Record<ShownUsage, number | bigint>>,
+  row: Pick<Selectable<Database["usage"]>, (typeof columns)[number]> &
+    Readonly<Record<ShownUsage, number | bigint>> & { readonly user: string | null },
 ): LoggedRequest {
   return {
     id: row.requestId as RequestId,
@@ -104,6 +117,7 @@ function requestOf(
     admittedAtMs: row.admittedAt.getTime(),
     endedAtMs: row.endedAt.getTime(),
     charge: row.charge,
+    user: row.user,
     tier: (row.serviceTier as ServiceTier | null) ?? "default",
     ...shownOf(row),
   };

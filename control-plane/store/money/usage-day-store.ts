@@ -49,26 +49,33 @@ interface Range {
 }
 
 /** Money is summed from the ledger, units from the records; both by time of posting, as months and invoices are. */
-function byLedger(account: AccountId, by: "model" | "key", { from, to }: Range, max: number): RawBuilder<DayRow> {
-  const column = sql.ref(by === "model" ? "model" : "keyId");
+function byLedger(
+  account: AccountId,
+  by: "model" | "key" | "model_and_key",
+  { from, to }: Range,
+  max: number,
+): RawBuilder<DayRow> {
+  const column = sql.ref(by === "key" ? "keyId" : "model");
+  const key = by === "model_and_key" ? sql`coalesce(key_id, '')` : sql`null::text`;
   return sql<DayRow>`
     with money as (
-      select date_trunc('day', posted_at, 'UTC') as day, coalesce(${column}, '') as name, sum(amount)::bigint as cost
+      select date_trunc('day', posted_at, 'UTC') as day, coalesce(${column}, '') as name, ${key} as key_id, sum(amount)::bigint as cost
       from ledger_entry
       where account_id = ${account} and book = 'customer_spent' and kind <> 'invoice'
         and posted_at >= ${from}::timestamptz and posted_at < ${to}::timestamptz
-      group by 1, 2
+      group by 1, 2, 3
     ), counted as (
-      select date_trunc('day', settled_at, 'UTC') as day, ${column} as name, count(*) filter (where gpu_ms = 0) as requests,
+      select date_trunc('day', settled_at, 'UTC') as day, ${column} as name, ${key} as key_id, count(*) filter (where gpu_ms = 0) as requests,
         sum(input_tokens) as input, sum(output_tokens) as output
       from usage
       where account_id = ${account} and not voided
         and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
-      group by 1, 2
+      group by 1, 2, 3
     )
-    select day, name, null as key_id, null::bigint as lim, requests, input, output, cost
-    from money full join counted using (day, name)
-    order by cost desc nulls last, day, name limit ${max}`;
+    select coalesce(m.day, c.day) as day, coalesce(m.name, c.name) as name, coalesce(m.key_id, c.key_id) as key_id,
+      null::bigint as lim, requests, input, output, cost
+    from money m full join counted c on m.day = c.day and m.name = c.name and coalesce(m.key_id, '') = coalesce(c.key_id, '')
+    order by cost desc nulls last, 1, 2, 3 limit ${max}`;
 }
 
 /** Amounts charged, by the end user that the request named. */

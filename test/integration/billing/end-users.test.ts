@@ -40,6 +40,9 @@ it("sums what requests of an end user were charged, by month and by day, model a
   ]);
   const ofDay = await listed(world, account, { by: "day", model: "acme/other" });
   expect(ofDay).toEqual([{ period: today, user: "ann", requests: 1, inputTokens: 10, outputTokens: 1, cost: 11_000n }]);
+  const byCost = await usersOf(world).list(account, { limit: 1, order: "cost" });
+  expect(byCost).toMatchObject({ users: [{ user: "bob" }], next: undefined });
+  expect(await listed(world, account, { user: "ann" })).toMatchObject([{ user: "ann", requests: 2 }]);
   expect(await listed(world, account, { key: "key-2" })).toEqual([{ ...ofDay[0], period: month }]);
   expect(await listed(world, account, { from: "2020-01-01", to: "2020-02-01" })).toEqual([]);
   const users = usersOf(world);

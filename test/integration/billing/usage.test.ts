@@ -107,6 +107,16 @@ describe("the usage page", () => {
     );
     const today = rows[0]?.day as string;
     const read = createUsageDays({ store: createUsageDayStore(world.db), unixMs: () => Date.parse(today) });
+    const pairs = (await read.read(account, "model_and_key", undefined, today)).days.slice(-2);
+    expect(
+      pairs.map(({ items }) => items.map((one) => [one.of, one.key, one.keyName, one.requests, one.cost])),
+    ).toEqual([
+      [["acme/b", "k2", "", 1, 4n * tokenPrice]],
+      [
+        ["acme/a", key, "auto", 1, 10n * tokenPrice],
+        ["acme/a", "k2", "", 1, 2n * tokenPrice],
+      ],
+    ]);
     const found = async (by: "model" | "key" | "token") =>
       (await read.read(account, by, undefined, today)).days
         .slice(-2)

@@ -11,6 +11,7 @@ const end = {
   endedAtMs: 2_000.4,
   firstByteMs: 12.6,
   totalMs: 40.2,
+  httpStatus: 200,
 };
 const textOf = ({ json }: { readonly json: string | (() => string) }) => (typeof json === "string" ? json : json());
 
@@ -38,6 +39,7 @@ it("returns the sealed ticket unchanged, whatever is in it", () => {
       queueMs: 3,
       firstByteMs: 13,
       totalMs: 40,
+      httpStatus: 200,
     });
     expect(openSealed(record.ticket, () => testSeals.newest().bytes)).toMatchObject({ ...ticket });
   }

@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import {
+  adviceOf,
+  type LoggedRequest,
+  outcomeQuery,
+  outputRate,
+  slowPhase,
+} from "../../../console-next/domain/request-log.ts";
+
+const request: LoggedRequest = {
+  request_id: "r",
+  attempt: 1,
+  counts: true,
+  model: "org/a",
+  token_id: "k",
+  service_tier: "default",
+  user: null,
+  end_reason: "stop",
+  created_at: 0,
+  ended_at: 0,
+  queue_ms: 100,
+  first_byte_ms: 500,
+  total_ms: 2500,
+  http_status: 200,
+  input_tokens: 1,
+  cached_input_tokens: 0,
+  output_tokens: 101,
+  reasoning_tokens: 0,
+  cost: 1,
+};
+
+describe("an ended request", () => {
+  it("says what to change by its HTTP status", () => {
+    expect(adviceOf({ ...request, end_reason: "refused", http_status: 429 })).toContain("Retry-After");
+    expect(adviceOf({ ...request, end_reason: "refused", http_status: 418 })).toContain("rejected the request");
+    // It began with 200 and failed later.
+    expect(adviceOf({ ...request, end_reason: "engine_error" })).toContain("The model server failed");
+    expect(adviceOf(request)).toBe("The response was sent completely.");
+  });
+
+  it("names the phase that took most of a long request", () => {
+    expect(slowPhase(request)).toBe("decode");
+    expect(slowPhase({ ...request, queue_ms: 2000, first_byte_ms: 2100 })).toBe("queue");
+    expect(slowPhase({ ...request, total_ms: 900, first_byte_ms: 100, queue_ms: 0 })).toBeUndefined();
+  });
+
+  it("has a rate of output after its first token", () => {
+    expect(outputRate(request)).toBe(50);
+    expect(outputRate({ ...request, output_tokens: 1 })).toBeUndefined();
+  });
+});
+
+it("filters by failure, status or end reason", () => {
+  expect(["", "failed", "4xx", "429", "client_gone"].map(outcomeQuery)).toEqual([
+    {},
+    { failed: "true" },
+    { status: "4xx" },
+    { status: "429" },
+    { end_reason: "client_gone" },
+  ]);
+});
