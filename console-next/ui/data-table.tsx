@@ -48,6 +48,10 @@ interface DataTableProps<Row> {
   readonly filters?: ReactNode;
   /** Prefix of its filters in the address, where a page has several tables. */
   readonly id?: string;
+  /** Where the server searches instead of the table: a search field of the page, in `filters`, or none. */
+  readonly isSearchedByServer?: boolean;
+  /** Below the rows: loads more of them. */
+  readonly more?: ReactNode;
 }
 
 const rowsPerPage = 50;
@@ -56,14 +60,14 @@ type Order = keyof typeof signs;
 
 /** Table with search, sorting, pages and export. The address stores search, order and page. On a phone, rows are cards. */
 export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
-  const { name, rows, columns, keyOf, empty, emptyAction, filters, id = "" } = props;
+  const { name, rows, columns, keyOf, empty, emptyAction, filters, id = "", isSearchedByServer, more } = props;
   const isPhone = useMediaQuery("(max-width: 48em)");
   const [urlSearch, setUrlSearch] = useFilter(`${id}q`);
   const [sort, setSort] = useFilter(`${id}sort`);
   const [pageText, setPage] = useFilter(`${id}page`);
   const [search, setSearch] = useState(urlSearch);
   // Typing stays quick while a long list is searched.
-  const wanted = useDeferredValue(search);
+  const wanted = useDeferredValue(isSearchedByServer ? "" : search);
   const found = useMemo(() => matching(rows, columns, wanted), [rows, columns, wanted]);
   const sorted = useMemo(() => inOrder(found, columns, sort), [found, columns, sort]);
 
@@ -81,7 +85,11 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
   if (rows.length === 0)
     return (
       <>
-        {filters && <Group gap="sm">{filters}</Group>}
+        {filters && (
+          <Group gap="sm" align="flex-end">
+            {filters}
+          </Group>
+        )}
         <Empty action={emptyAction}>{empty}</Empty>
       </>
     );
@@ -89,18 +97,20 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
   return (
     <Box>
       <Group gap="sm" mb="sm" align="flex-end">
-        <TextInput
-          type="search"
-          size="sm"
-          placeholder={text.search}
-          aria-label={text.searchOf(name)}
-          leftSection={<IconSearch size={16} />}
-          value={search}
-          onChange={(event) => onSearch(event.currentTarget.value)}
-        />
+        {!isSearchedByServer && (
+          <TextInput
+            type="search"
+            size="sm"
+            placeholder={text.search}
+            aria-label={text.searchOf(name)}
+            leftSection={<IconSearch size={16} />}
+            value={search}
+            onChange={(event) => onSearch(event.currentTarget.value)}
+          />
+        )}
         {filters}
         <Text size="sm" c="dimmed" role="status">
-          {text.shownOf(found.length, rows.length)}
+          {isSearchedByServer ? text.rows(rows.length, more !== undefined) : text.shownOf(found.length, rows.length)}
         </Text>
         <Group gap={4} ml="auto">
           <Button
@@ -161,6 +171,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
           </Table>
         </ScrollArea>
       )}
+      {more}
       {sorted.length === 0 && <Empty>{text.noMatches(search)}</Empty>}
       {pages > 1 && (
         <Group justify="flex-end" gap="xs" mt="sm" component="nav" aria-label={text.page.of(page, pages)}>
