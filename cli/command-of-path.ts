@@ -29,6 +29,7 @@ export const commandsOfPaths: Readonly<Record<string, string>> = {
   "POST /payment/config": "stoker billing limit <usd>",
   "POST /payment/key-limits": "stoker billing key-limits",
   "POST /v1/me/rate_limit/request": "stoker rate-limit request",
+  "GET /v1/me/limit_requests": "stoker rate-limit requests",
   "POST /v1/me/gpu_pool/request": "stoker gpu-pool request",
   "GET /v1/admin/accounts": "stoker admin account list",
   "GET /v1/admin/accounts/{uid}": "stoker admin account show {uid}",

@@ -37,6 +37,7 @@ export const text = {
   },
   detail: {
     back: "All accounts",
+    since: "created",
     tabsLabel: "Parts of the account",
     tabs: {
       overview: "Overview",
@@ -92,7 +93,7 @@ export const text = {
     suspensions: "Suspensions",
     notSuspended: "The account is in good standing.",
     reason: "Reason",
-    since: "Since",
+    suspendedAt: "Since",
     by: "By",
     note: "Note",
   },

@@ -6,6 +6,7 @@ import { useFilter } from "../app/place.ts";
 import { text } from "../text/common.ts";
 
 interface MoreProps {
+  readonly label?: string;
   readonly of: {
     readonly hasNextPage: boolean;
     readonly isFetchingNextPage: boolean;
@@ -14,11 +15,11 @@ interface MoreProps {
 }
 
 /** Button that loads the next page of a list. Nothing on the last. */
-export function More({ of }: MoreProps): ReactNode {
+export function More({ of, label = text.more }: MoreProps): ReactNode {
   if (!of.hasNextPage) return null;
   return (
     <Button variant="default" size="xs" mt="sm" loading={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>
-      {text.more}
+      {label}
     </Button>
   );
 }

@@ -20,6 +20,8 @@ export interface AuditRecord {
 export interface AuditFilter {
   /** Actions by this account or on it. */
   readonly account?: AccountId;
+  /** Actions by this account, or by `system`. */
+  readonly actor?: string;
   /** A whole action, or its noun: `account` finds account.create and account.suspend. */
   readonly action?: string;
   /** Unix ms, inclusive. */

@@ -5670,6 +5670,41 @@ export interface Responses {
     tpm_rate_limit: number;
   };
   "POST /v1/me/rate_limit/request": {};
+  "DELETE /v1/me/rate_limit/request/{request_id}": {};
+  "GET /v1/me/limit_requests": {
+    requests: {
+      id: string;
+      reason: string;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      status: "open" | "approved" | "rejected" | "withdrawn";
+      /**
+       * Unix seconds
+       */
+      resolved_at: number | null;
+      /**
+       * The operator's answer
+       */
+      resolution_reason: string | null;
+      kind: "rate" | "gpu";
+      /**
+       * Requested concurrent requests per model
+       */
+      rate_limit: number | null;
+      /**
+       * Requested tokens per minute, per model; null: unchanged
+       */
+      tpm_rate_limit: number | null;
+      gpu_max: {
+        [k: string]: number;
+      } | null;
+      gpu_min: {
+        [k: string]: number;
+      } | null;
+    }[];
+  };
   "GET /v1/gpu_pool/gpu_types": {
     gpu_types: string[];
   };
@@ -5753,11 +5788,7 @@ export interface Responses {
   "GET /v1/admin/gpu-pool-requests": {
     requests: {
       id: string;
-      uid: string;
-      email: string;
-      display_name: string;
       reason: string;
-      revision: number;
       /**
        * Unix seconds
        */
@@ -5767,7 +5798,14 @@ export interface Responses {
        * Unix seconds
        */
       resolved_at: number | null;
+      /**
+       * The operator's answer
+       */
       resolution_reason: string | null;
+      uid: string;
+      email: string;
+      display_name: string;
+      revision: number;
       /**
        * GPUs by type
        */
@@ -5785,11 +5823,7 @@ export interface Responses {
   "GET /v1/admin/rate-limit-requests": {
     requests: {
       id: string;
-      uid: string;
-      email: string;
-      display_name: string;
       reason: string;
-      revision: number;
       /**
        * Unix seconds
        */
@@ -5799,7 +5833,14 @@ export interface Responses {
        * Unix seconds
        */
       resolved_at: number | null;
+      /**
+       * The operator's answer
+       */
       resolution_reason: string | null;
+      uid: string;
+      email: string;
+      display_name: string;
+      revision: number;
       rate_limit: number;
       tpm_rate_limit: number | null;
     }[];

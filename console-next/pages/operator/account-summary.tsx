@@ -25,7 +25,6 @@ export function AccountSummary({ one }: { one: Account }): ReactNode {
           { label: text.credited, value: fundsText(one.credited_usd) },
           { label: text.keys, value: count(one.keys) },
           { label: text.deployments, value: count(one.deployments) },
-          { label: all.created, value: <Ago at={one.created_at} /> },
         ]}
       />
       <Section title={text.suspensions}>
@@ -44,7 +43,7 @@ export function AccountSummary({ one }: { one: Account }): ReactNode {
 
 const columns: readonly Column<Suspension>[] = [
   { name: text.reason, value: ({ reason }) => reason },
-  { name: text.since, value: ({ since }) => since, show: ({ since }) => <Ago at={since} /> },
+  { name: text.suspendedAt, value: ({ since }) => since, show: ({ since }) => <Ago at={since} /> },
   { name: text.by, value: ({ by }) => by },
   { name: text.note, value: ({ note }) => note },
 ];

@@ -18,6 +18,8 @@ const AccountMoney = lazy(async () => ({ default: (await import("./account-money
 const AccountLimits = lazy(async () => ({ default: (await import("./account-limits.tsx")).AccountLimits }));
 const AccountKeys = lazy(async () => ({ default: (await import("./account-keys.tsx")).AccountKeys }));
 
+const SeenDeployments = lazy(async () => ({ default: (await import("./seen-deployments.tsx")).SeenDeployments }));
+
 const text = all.detail;
 
 export function AccountPage(): ReactNode {
@@ -38,7 +40,12 @@ export function AccountPage(): ReactNode {
       about={
         <>
           <Link to="/accounts">{text.back}</Link>
-          {one && ` · ${one.email} · ${one.uid}`}
+          {one && (
+            <>
+              {` · ${one.email} · ${one.uid} · ${text.since} `}
+              <Ago at={one.created_at} />
+            </>
+          )}
         </>
       }
       actions={one && one.deleted_at === null && <AccountActions one={one} />}
@@ -80,6 +87,11 @@ function Content({ one }: { one: Account }): ReactNode {
           </Tabs.Panel>
           <Tabs.Panel value="limits">
             <AccountLimits uid={uid} />
+          </Tabs.Panel>
+          <Tabs.Panel value="deployments">
+            <Section>
+              <SeenDeployments account={uid} />
+            </Section>
           </Tabs.Panel>
           <Tabs.Panel value="keys">
             <Section>

@@ -1,7 +1,8 @@
-import { IconAlertTriangle, IconUsers } from "@tabler/icons-react";
+import { IconAlertTriangle, IconStack2, IconUsers } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
 import { text as incidents } from "../../text/incidents.ts";
 import { text as accounts } from "../../text/operator-accounts.ts";
+import { text as deployments } from "../../text/operator-deployments.ts";
 
 export const operatorPages: readonly PageEntry[] = [
   {
@@ -23,5 +24,18 @@ export const operatorPages: readonly PageEntry[] = [
     path: "/accounts/$uid",
     title: accounts.account,
     load: async () => (await import("./account.tsx")).AccountPage,
+  },
+  {
+    section: "operator",
+    path: "/all-deployments",
+    title: deployments.title,
+    icon: IconStack2,
+    load: async () => (await import("./all-deployments.tsx")).AllDeployments,
+  },
+  {
+    section: "operator",
+    path: "/all-deployments/$id",
+    title: deployments.detail.title,
+    load: async () => (await import("./seen-deployment.tsx")).SeenDeployment,
   },
 ];

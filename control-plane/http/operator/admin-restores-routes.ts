@@ -15,9 +15,10 @@ export function addAdminAuditRoutes(endpoints: Endpoints, { audit }: OperatorFea
     summary: "List audit log entries, newest first",
     query: AuditQuery,
     answer: AuditPage,
-    async handler({ query: { account, action, from, to, cursor, limit } }) {
+    async handler({ query: { account, actor, action, from, to, cursor, limit } }) {
       const filter = {
         ...(account === undefined ? {} : { account: account as AccountId }),
+        ...(actor === undefined ? {} : { actor }),
         ...(action === undefined ? {} : { action }),
         ...(from === undefined ? {} : { fromMs: readTime("from", from, "query") }),
         ...(to === undefined ? {} : { toMs: readTime("to", to, "query") }),

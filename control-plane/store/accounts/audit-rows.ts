@@ -51,7 +51,7 @@ export const auditOwn = (
 
 export function createAuditStore(db: Db): AuditStore {
   return asked<AuditStore>({
-    async read({ account, action, fromMs, toMs }, before, limit) {
+    async read({ account, actor, action, fromMs, toMs }, before, limit) {
       let query = db
         .selectFrom("audit")
         .select(["auditId as id", epochMs("at").as("atMs"), "actor", "action", "subject", "accountId as account"])
@@ -61,6 +61,7 @@ export function createAuditStore(db: Db): AuditStore {
       if (before !== undefined) query = query.where("auditId", "<", before);
       if (account !== undefined)
         query = query.where((row) => row.or([row("accountId", "=", account), row("actor", "=", account)]));
+      if (actor !== undefined) query = query.where("actor", "=", actor);
       if (action !== undefined)
         query = query.where((row) =>
           row.or([
