@@ -185,7 +185,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
     expect((await customer.call("GET", `/deploy/${id}`)).body.status).toBe("stopped");
     await page.getByRole("tab", { name: "Events" }).click();
     await page.getByText("Status: stopped").waitFor();
-    expect(await audited(customer.uid)).toContain("deploy.stop it floods the hub");
+    expect(await audited(customer.uid)).toContain("deployment.stop it floods the hub");
     expect(complaints).toEqual([]);
   }, 120_000);
 });
