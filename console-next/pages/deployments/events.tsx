@@ -8,7 +8,7 @@ import type { DeploymentEvent } from "../../domain/phases.ts";
 import { styleOf } from "../../domain/status.ts";
 import { text } from "../../text/deployments.ts";
 import { Choice } from "../../ui/choice.tsx";
-import { More } from "../../ui/more.tsx";
+import { More } from "../../ui/filters.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Empty } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";

@@ -20,6 +20,9 @@ const AccountKeys = lazy(async () => ({ default: (await import("./account-keys.t
 
 const SeenDeployments = lazy(async () => ({ default: (await import("./seen-deployments.tsx")).SeenDeployments }));
 
+const RequestList = lazy(async () => ({ default: (await import("./request-list.tsx")).RequestList }));
+const AuditLog = lazy(async () => ({ default: (await import("./audit-log.tsx")).AuditLog }));
+
 const text = all.detail;
 
 export function AccountPage(): ReactNode {
@@ -91,6 +94,16 @@ function Content({ one }: { one: Account }): ReactNode {
           <Tabs.Panel value="deployments">
             <Section>
               <SeenDeployments account={uid} />
+            </Section>
+          </Tabs.Panel>
+          <Tabs.Panel value="requests">
+            <Section>
+              <RequestList account={uid} />
+            </Section>
+          </Tabs.Panel>
+          <Tabs.Panel value="audit">
+            <Section>
+              <AuditLog account={uid} />
             </Section>
           </Tabs.Panel>
           <Tabs.Panel value="keys">

@@ -1,8 +1,10 @@
-import { IconAlertTriangle, IconStack2, IconUsers } from "@tabler/icons-react";
+import { IconAlertTriangle, IconHistory, IconListSearch, IconStack2, IconUsers } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
 import { text as incidents } from "../../text/incidents.ts";
 import { text as accounts } from "../../text/operator-accounts.ts";
+import { text as audit } from "../../text/operator-audit.ts";
 import { text as deployments } from "../../text/operator-deployments.ts";
+import { text as requests } from "../../text/operator-requests.ts";
 
 export const operatorPages: readonly PageEntry[] = [
   {
@@ -37,5 +39,25 @@ export const operatorPages: readonly PageEntry[] = [
     path: "/all-deployments/$id",
     title: deployments.detail.title,
     load: async () => (await import("./seen-deployment.tsx")).SeenDeployment,
+  },
+  {
+    section: "operator",
+    path: "/any-request-log",
+    title: requests.title,
+    icon: IconListSearch,
+    load: async () => (await import("./any-requests.tsx")).AnyRequests,
+  },
+  {
+    section: "operator",
+    path: "/any-request-log/$id",
+    title: requests.detail.title,
+    load: async () => (await import("./any-request.tsx")).AnyRequest,
+  },
+  {
+    section: "operator",
+    path: "/audit",
+    title: audit.title,
+    icon: IconHistory,
+    load: async () => (await import("./audit.tsx")).Audit,
   },
 ];

@@ -57,3 +57,17 @@ export function FilterField({ label, name, isSearch, ...field }: FilterFieldProp
     />
   );
 }
+
+/** A day (UTC) that limits a list, kept in the address. */
+export function DateFilter({ label, name }: { label: string; name: string }): ReactNode {
+  const [value, setValue] = useFilter(name);
+  return (
+    <TextInput
+      size="sm"
+      type="date"
+      label={label}
+      value={value}
+      onChange={({ currentTarget }) => setValue(currentTarget.value)}
+    />
+  );
+}

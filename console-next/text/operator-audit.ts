@@ -1,0 +1,26 @@
+export const text = {
+  title: "Audit",
+  about: "Who changed or viewed what, newest first.",
+  of: "Acts by or on this account, newest first.",
+  actor: "Actor (uid)",
+  account: "Account (uid)",
+  action: "Action",
+  actionHint: "account.suspend or account",
+  from: "From (UTC)",
+  to: "To (UTC)",
+  empty: "No entries match.",
+  time: "Time",
+  actorColumn: "Actor",
+  subject: "Subject",
+  accountColumn: "Account",
+  note: "Reason",
+  change: "Change",
+  id: "Id",
+  ip: "Address",
+  all: "CSV of all matches",
+  allDone: (count: number, max: number) =>
+    count < max
+      ? `${count.toLocaleString("en-US")} entries saved.`
+      : `The newest ${count.toLocaleString("en-US")} entries are saved. Set a period for older ones.`,
+  value: "value",
+} as const;
