@@ -4,6 +4,8 @@ export const text = {
   about: "All accounts, newest first.",
   account: "Account",
   search: "E-mail, name or uid",
+  allAccounts: "All",
+  allSuspended: "Suspended",
   empty: "No accounts match.",
   email: "E-mail",
   funds: "Funds",

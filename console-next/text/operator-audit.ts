@@ -5,7 +5,7 @@ export const text = {
   actor: "Actor (uid)",
   account: "Account (uid)",
   action: "Action",
-  actionHint: "account.suspend or account",
+  actionHint: "Action or its noun",
   from: "From (UTC)",
   to: "To (UTC)",
   empty: "No entries match.",
@@ -17,6 +17,8 @@ export const text = {
   change: "Change",
   id: "Id",
   ip: "Address",
+  actorEmail: "E-mail of the actor",
+  accountEmail: "E-mail of the account",
   all: "CSV of all matches",
   allDone: (count: number, max: number) =>
     count < max

@@ -41,7 +41,7 @@ export const text = {
     stop: "Stop",
     stopTitle: (name: string) => `Stop ${name}`,
     stopBody: (owner: string, instances: number) =>
-      `It belongs to ${owner}. Running requests finish first, then ${instances === 1 ? "its instance stops" : `its ${instances} instances stop`}. The owner can start it again.`,
+      `It belongs to ${owner}. ${instances === 0 ? "No instance runs now." : `Running requests finish first, then ${instances === 1 ? "its instance stops" : `its ${instances} instances stop`}.`} The owner can start it again.`,
     stopDone: "Stopping.",
     restart: "Restart",
     restartTitle: (name: string) => `Restart ${name}`,

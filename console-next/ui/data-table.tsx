@@ -110,7 +110,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
         )}
         {filters}
         <Text size="sm" c="dimmed" role="status">
-          {isSearchedByServer ? text.rows(rows.length, more !== undefined) : text.shownOf(found.length, rows.length)}
+          {isSearchedByServer ? text.rows(rows.length, Boolean(more)) : text.shownOf(found.length, rows.length)}
         </Text>
         <Group gap={4} ml="auto">
           <Button
@@ -208,7 +208,7 @@ function Cards<Row>({ rows, columns, keyOf }: Pick<DataTableProps<Row>, "rows" |
               .filter(({ isMinor }) => !isMinor)
               .map((column) => {
                 const content = column.show ? column.show(row) : column.value(row);
-                if (content === null || content === "") return null;
+                if (content === null || content === undefined || content === "" || content === false) return null;
                 return column.name === "" ? (
                   <dd key="actions">{content}</dd>
                 ) : (

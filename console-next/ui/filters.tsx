@@ -26,7 +26,7 @@ export function More({ of, label = text.more }: MoreProps): ReactNode {
 
 const settleMs = 300;
 
-interface FilterFieldProps extends Pick<TextInputProps, "placeholder" | "maxLength" | "w"> {
+interface FilterFieldProps extends Pick<TextInputProps, "maxLength" | "w"> {
   readonly label: string;
   /** Of the filter in the address. */
   readonly name: string;
@@ -44,10 +44,10 @@ export function FilterField({ label, name, isSearch, ...field }: FilterFieldProp
   return (
     <TextInput
       size="sm"
-      label={isSearch ? undefined : label}
       aria-label={label}
+      placeholder={label}
       type={isSearch ? "search" : "text"}
-      {...(isSearch ? { placeholder: label, leftSection: <IconSearch size={16} /> } : {})}
+      {...(isSearch ? { leftSection: <IconSearch size={16} /> } : {})}
       {...field}
       value={typed}
       onChange={({ currentTarget }) => {

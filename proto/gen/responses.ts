@@ -2154,6 +2154,14 @@ export interface Responses {
     leased_usd: number;
     open_leases: number;
     /**
+     * Part of leased_usd that running instances hold for their next minutes
+     */
+    gpu_held_usd: number;
+    /**
+     * Instances that hold money
+     */
+    open_gpu_holds: number;
+    /**
      * Work that no customer could be charged for
      */
     loss_last_hour_usd: number;
@@ -5929,12 +5937,14 @@ export interface Responses {
        * uid, or system
        */
       actor: string;
+      actor_email: string | null;
       action: string;
       subject: string;
       /**
        * uid; null: the installation
        */
       account: string | null;
+      account_email: string | null;
       ip: string;
       before: unknown;
       after: unknown;

@@ -41,7 +41,7 @@ export function Roles({ of }: RolesProps): ReactNode {
 /** Name of an account, with a link to its page. */
 export function AccountLink({ uid, name, tab }: { uid: string; name?: string | undefined; tab?: string }): ReactNode {
   return (
-    <Link to={`/accounts/${encodeURIComponent(uid)}${tab ? `?tab=${tab}` : ""}`} title={uid}>
+    <Link to={`/accounts/${encodeURIComponent(uid)}${tab ? `?tab=${tab}` : ""}`} title={uid} inherit>
       {name || uid}
     </Link>
   );

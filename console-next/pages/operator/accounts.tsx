@@ -2,10 +2,12 @@ import { Code as CodeText, NumberInput, Select, Stack, Text, TextInput } from "@
 import { IconPlus } from "@tabler/icons-react";
 import { type ReactNode, useState } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
+import { suspendReasons } from "../../../proto/suspend-reason.ts";
 import { useApi } from "../../api/client.ts";
 import { useGet, usePages, useRefresh } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
 import { text } from "../../text/operator-accounts.ts";
+import { Choice } from "../../ui/choice.tsx";
 import { Code } from "../../ui/code.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
@@ -24,7 +26,8 @@ type Account = AccountPage["accounts"][number];
 
 export function Accounts(): ReactNode {
   const [query] = useFilter("query");
-  const pages = usePages<AccountPage>(accountsPath, { query, limit: "50" }, { everyMs: 30_000 });
+  const [suspended, setSuspended] = useFilter("suspended");
+  const pages = usePages<AccountPage>(accountsPath, { query, suspended, limit: "50" }, { everyMs: 30_000 });
   return (
     <Page
       title={text.title}
@@ -44,7 +47,12 @@ export function Accounts(): ReactNode {
             columns={columns}
             keyOf={({ uid }) => uid}
             isSearchedByServer
-            filters={<FilterField name="query" label={text.search} maxLength={320} isSearch />}
+            filters={
+              <>
+                <FilterField name="query" label={text.search} maxLength={320} isSearch />
+                <Choice label={text.status} options={standings} value={suspended} onChange={setSuspended} />
+              </>
+            }
             empty={text.empty}
             more={pages.hasNextPage && <More of={pages} />}
           />
@@ -54,13 +62,19 @@ export function Accounts(): ReactNode {
   );
 }
 
+const standings = {
+  "": text.allAccounts,
+  any: text.allSuspended,
+  ...Object.fromEntries(suspendReasons.map((reason) => [reason, reason])),
+};
+
 const columns: readonly Column<Account>[] = [
   {
     name: text.account,
     value: (one) => one.display_name,
     show: (one) => (
       <>
-        <Link to={`/accounts/${encodeURIComponent(one.uid)}`} fw={600}>
+        <Link to={`/accounts/${encodeURIComponent(one.uid)}`} fw={600} inherit>
           {one.display_name}
         </Link>{" "}
         <Roles of={one} />
@@ -78,7 +92,7 @@ const columns: readonly Column<Account>[] = [
     value: (one) => one.suspend_reason ?? text.active,
     show: (one) => <AccountStatus reason={one.suspend_reason} />,
   },
-  { name: text.created, value: (one) => one.created_at, show: (one) => <Ago at={one.created_at} /> },
+  { name: text.created, value: (one) => new Date(one.created_at * 1000).toISOString(), show: (one) => <Ago at={one.created_at} /> },
 ];
 
 function NewAccount(): ReactNode {

@@ -58,7 +58,7 @@ export function AuditLog({ account }: { account?: string }): ReactNode {
             <>
               <FilterField name="actor" label={text.actor} maxLength={64} w={170} />
               {account === undefined && <FilterField name="account" label={text.account} maxLength={64} w={170} />}
-              <FilterField name="action" label={text.action} placeholder={text.actionHint} maxLength={64} w={200} />
+              <FilterField name="action" label={text.actionHint} maxLength={64} w={200} />
               <DateFilter name="since" label={text.from} />
               <DateFilter name="until" label={text.to} />
               <Act label={text.all} isReading onAct={saveAll} />
@@ -91,9 +91,9 @@ const columns: readonly Column<Entry>[] = [
   {
     name: text.actorColumn,
     value: (one) => one.actor,
-    show: ({ actor, ip }) => (
+    show: ({ actor, actor_email: email, ip }) => (
       <>
-        {actor.startsWith("u:") ? <AccountLink uid={actor} /> : actor}
+        {actor.startsWith("u:") ? <AccountLink uid={actor} name={email ?? actor} /> : actor}
         <Text size="xs" c="dimmed">
           {ip}
         </Text>
@@ -114,7 +114,7 @@ const columns: readonly Column<Entry>[] = [
   {
     name: text.accountColumn,
     value: (one) => one.account,
-    show: ({ account }) => account && <AccountLink uid={account} />,
+    show: ({ account, account_email: email }) => account && <AccountLink uid={account} name={email ?? account} />,
   },
   {
     name: text.note,
@@ -135,9 +135,10 @@ const columns: readonly Column<Entry>[] = [
 
 const exported: readonly Column<Entry>[] = [
   { name: text.id, value: ({ id }) => id },
-  ...columns.flatMap((column) =>
-    column.name === text.actorColumn ? [column, { name: text.ip, value: ({ ip }: Entry) => ip }] : [column],
-  ),
+  ...columns,
+  { name: text.actorEmail, value: ({ actor_email: email }) => email },
+  { name: text.accountEmail, value: ({ account_email: email }) => email },
+  { name: text.ip, value: ({ ip }) => ip },
 ];
 
 const maxShown = 6;

@@ -1,9 +1,11 @@
-import { IconAlertTriangle, IconHistory, IconListSearch, IconStack2, IconUsers } from "@tabler/icons-react";
+import { IconAlertTriangle, IconChecklist, IconHistory, IconListSearch, IconScale, IconStack2, IconUsers } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
 import { text as incidents } from "../../text/incidents.ts";
 import { text as accounts } from "../../text/operator-accounts.ts";
+import { text as approvals } from "../../text/operator-approvals.ts";
 import { text as audit } from "../../text/operator-audit.ts";
 import { text as deployments } from "../../text/operator-deployments.ts";
+import { text as money } from "../../text/operator-money.ts";
 import { text as requests } from "../../text/operator-requests.ts";
 
 export const operatorPages: readonly PageEntry[] = [
@@ -39,6 +41,20 @@ export const operatorPages: readonly PageEntry[] = [
     path: "/all-deployments/$id",
     title: deployments.detail.title,
     load: async () => (await import("./seen-deployment.tsx")).SeenDeployment,
+  },
+  {
+    section: "operator",
+    path: "/requests",
+    title: approvals.title,
+    icon: IconChecklist,
+    load: async () => (await import("./approvals.tsx")).Approvals,
+  },
+  {
+    section: "operator",
+    path: "/money",
+    title: money.title,
+    icon: IconScale,
+    load: async () => (await import("./money.tsx")).Money,
   },
   {
     section: "operator",

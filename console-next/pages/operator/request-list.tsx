@@ -70,12 +70,12 @@ const columns: readonly Column<Logged>[] = [
     name: text.request,
     value: (one) => one.request_id,
     show: ({ request_id: id }) => (
-      <Link to={`/any-request-log/${encodeURIComponent(id)}`}>
+      <Link to={`/any-request-log/${encodeURIComponent(id)}`} inherit>
         <code>{id}</code>
       </Link>
     ),
   },
-  { name: text.time, value: (one) => one.created_at, show: (one) => <Ago at={one.created_at} /> },
+  { name: text.time, value: (one) => new Date(one.created_at * 1000).toISOString(), show: (one) => <Ago at={one.created_at} /> },
   { name: text.model, value: (one) => one.model },
   {
     name: text.outcome,

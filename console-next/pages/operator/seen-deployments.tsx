@@ -64,7 +64,7 @@ const columns: readonly Column<Seen>[] = [
     value: (one) => one.model_name,
     show: (one) => (
       <>
-        <Link to={`/all-deployments/${encodeURIComponent(one.deploy_id)}`} fw={600}>
+        <Link to={`/all-deployments/${encodeURIComponent(one.deploy_id)}`} fw={600} inherit>
           {one.model_name || one.deploy_id}
         </Link>
         <Text size="xs" c="dimmed">
@@ -97,7 +97,7 @@ const columns: readonly Column<Seen>[] = [
     show: (one) => (
       <Group gap={6}>
         {hostsOf(one).map(({ id, name }) => (
-          <Link key={id} to={`/nodes/${encodeURIComponent(id)}`}>
+          <Link key={id} to={`/nodes/${encodeURIComponent(id)}`} inherit>
             {name}
           </Link>
         ))}
