@@ -33,6 +33,7 @@ export const commandsOfPaths: Readonly<Record<string, string>> = {
   "POST /v1/me/gpu_pool/request": "stoker gpu-pool request",
   "GET /v1/admin/accounts": "stoker admin account list",
   "GET /v1/admin/accounts/{uid}": "stoker admin account show {uid}",
+  "GET /v1/admin/backups": "stoker admin backup list",
   "GET /v1/admin/external": "stoker admin provider list",
   "GET /v1/admin/nodes": "stoker node list",
   "GET /v1/admin/nodes/{host}/weights": "stoker node weights {host}",

@@ -24,6 +24,7 @@ import * as series from "../migrations/0058-series.ts";
 import * as incidents from "../migrations/0059-incidents.ts";
 import * as serverBatch from "../migrations/0064-server-batch.ts";
 import * as accountWeights from "../migrations/0065-account-weights.ts";
+import * as databaseBackup from "../migrations/0063-database-backup.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -51,6 +52,7 @@ const migrations: Record<string, Migration> = {
   "0059-incidents": incidents,
   "0064-server-batch": serverBatch,
   "0065-account-weights": accountWeights,
+  "0063-database-backup": databaseBackup,
 };
 
 /**
