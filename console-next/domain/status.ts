@@ -3,7 +3,19 @@ const signs: readonly { readonly sign: string; readonly color: string; readonly 
   {
     sign: "●",
     color: "green",
-    words: ["deployed", "ready", "running", "paid", "delivered", "approved", "done", "completed", "healthy", "active"],
+    words: [
+      "deployed",
+      "ready",
+      "running",
+      "paid",
+      "delivered",
+      "approved",
+      "done",
+      "completed",
+      "healthy",
+      "active",
+      "ended",
+    ],
   },
   {
     sign: "✕",

@@ -66,7 +66,8 @@ export const text = {
     problems: {
       unsealed: "No sealed ticket: an agent of an earlier version, or a forged record. Upgrade the agent; discard it.",
       bad_seal: "The ticket was changed or no control plane issued it. Treat the host as compromised: revoke it.",
-      unknown_key: "A key-encryption key was removed while agents had records. Put its file back, then bill the record.",
+      unknown_key:
+        "A key-encryption key was removed while agents had records. Put its file back, then bill the record.",
       other_host: "The request was sent to another host. Treat this host as compromised: revoke it.",
       malformed: "It has a field that no correct agent writes. Check the record; discard it, or report a defect.",
       refused_value: "PostgreSQL refuses a value of it. Check the record; discard it, or report a defect.",

@@ -256,7 +256,8 @@ function ofBackups({ installedAt, newestAt, verifiedAt }: BackupFacts, nowMs: nu
     return installedAt && isOlder(installedAt, maxBackupAgeMs)
       ? of("info", "The database has no backup that it knows of.")
       : [];
-  if (isOlder(newestAt, maxBackupAgeMs)) return of("warning", `The last backup of the database is of ${minute(newestAt)}.`);
+  if (isOlder(newestAt, maxBackupAgeMs))
+    return of("warning", `The last backup of the database is of ${minute(newestAt)}.`);
   if (!verifiedAt || isOlder(verifiedAt, maxTrialAgeMs))
     return of(
       "warning",

@@ -8,7 +8,16 @@ import { rateRequestOpen, rateRequestRefused, requestForbidden } from "./errors.
 import { type GpuDefaults, gpuLimits } from "./gpu-limits.ts";
 import { fileGpuLimit, fileGpuRequest, type GpuLimitParams } from "./gpu-request.ts";
 import { effectiveRateLimits, type RateLimits } from "./rate-limits.ts";
-import type { AnyLimitRequest, Filing, LimitChange, LimitKind, LimitRecord, LimitRequest, ListedRequest, QuotaStore } from "./store.ts";
+import type {
+  AnyLimitRequest,
+  Filing,
+  LimitChange,
+  LimitKind,
+  LimitRecord,
+  LimitRequest,
+  ListedRequest,
+  QuotaStore,
+} from "./store.ts";
 
 export interface QuotaDefaults {
   readonly rates: RateLimits;

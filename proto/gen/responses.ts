@@ -5616,6 +5616,27 @@ export interface Responses {
       failures: number;
     };
   };
+  "GET /v1/admin/backups": {
+    last_taken_at: string | null;
+    last_verified_at: string | null;
+    backups: {
+      file: string;
+      /**
+       * Moment of its content
+       */
+      taken_at: string;
+      size_bytes: number;
+      /**
+       * Of all tables
+       */
+      rows: number;
+      /**
+       * Version of Stoker that created it
+       */
+      version: string;
+      verified_at: string | null;
+    }[];
+  };
   "GET /v1/admin/restores": {
     restores: {
       id: string;
@@ -7690,7 +7711,8 @@ export interface Responses {
         | "platform_loss"
         | "restore_pending"
         | "restore_incomplete"
-        | "backup_stale";
+        | "backup_stale"
+        | "database_backup_stale";
       severity: "critical" | "warning" | "info";
       /**
        * One sentence

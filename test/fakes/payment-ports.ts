@@ -136,6 +136,8 @@ export function fakeBilling(
           imbalance: 0n,
           leased: 2_500_000_000n,
           openLeases: 3,
+          gpuHeld: 500_000_000n,
+          openGpuHolds: 1,
           lossOfHour: 10_000_000n,
           quarantined: 2,
           suspended: [{ reason: "balance", accounts: 2 }],

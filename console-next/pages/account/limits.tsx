@@ -177,7 +177,9 @@ const answerColumns: readonly Column<OwnRequest>[] = [
     value: ({ resolved_at: at }) => (at === null ? "" : new Date(at * 1000).toISOString()),
     show: ({ resolved_at: at }) => (at === null ? "–" : <Ago at={at} />),
   },
-  actionsColumn<OwnRequest>(({ id, kind, status }) => kind === "rate" && status === "open" && <WithdrawRates id={id} />),
+  actionsColumn<OwnRequest>(
+    ({ id, kind, status }) => kind === "rate" && status === "open" && <WithdrawRates id={id} />,
+  ),
 ];
 
 function WithdrawRates({ id }: { id: string }): ReactNode {

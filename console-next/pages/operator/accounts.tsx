@@ -92,7 +92,11 @@ const columns: readonly Column<Account>[] = [
     value: (one) => one.suspend_reason ?? text.active,
     show: (one) => <AccountStatus reason={one.suspend_reason} />,
   },
-  { name: text.created, value: (one) => new Date(one.created_at * 1000).toISOString(), show: (one) => <Ago at={one.created_at} /> },
+  {
+    name: text.created,
+    value: (one) => new Date(one.created_at * 1000).toISOString(),
+    show: (one) => <Ago at={one.created_at} />,
+  },
 ];
 
 function NewAccount(): ReactNode {

@@ -19,7 +19,9 @@ export function AnyRequests(): ReactNode {
           <Form
             act={text.find}
             isReading
-            onSend={async ({ id = "" }) => navigate({ to: `/any-request-log/${encodeURIComponent(id.trim())}` as never })}
+            onSend={async ({ id = "" }) =>
+              navigate({ to: `/any-request-log/${encodeURIComponent(id.trim())}` as never })
+            }
           >
             <TextInput aria-label={text.id} placeholder={text.id} name="id" maxLength={256} required />
           </Form>

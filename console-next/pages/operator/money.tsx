@@ -108,9 +108,7 @@ function Figures({ money, spools, onTab }: FiguresProps): ReactNode {
           label: text.spool,
           value: count(records),
           note:
-            records === 0
-              ? text.spoolNone
-              : to("spool", text.spoolNote(count(spools.length), duration(oldest * 1000))),
+            records === 0 ? text.spoolNone : to("spool", text.spoolNote(count(spools.length), duration(oldest * 1000))),
         },
         {
           label: text.suspended,

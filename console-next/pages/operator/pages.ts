@@ -1,9 +1,19 @@
-import { IconAlertTriangle, IconChecklist, IconHistory, IconListSearch, IconScale, IconStack2, IconUsers } from "@tabler/icons-react";
+import {
+  IconAlertTriangle,
+  IconChecklist,
+  IconDatabaseExport,
+  IconHistory,
+  IconListSearch,
+  IconScale,
+  IconStack2,
+  IconUsers,
+} from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
 import { text as incidents } from "../../text/incidents.ts";
 import { text as accounts } from "../../text/operator-accounts.ts";
 import { text as approvals } from "../../text/operator-approvals.ts";
 import { text as audit } from "../../text/operator-audit.ts";
+import { text as backups } from "../../text/operator-backups.ts";
 import { text as deployments } from "../../text/operator-deployments.ts";
 import { text as money } from "../../text/operator-money.ts";
 import { text as requests } from "../../text/operator-requests.ts";
@@ -68,6 +78,13 @@ export const operatorPages: readonly PageEntry[] = [
     path: "/any-request-log/$id",
     title: requests.detail.title,
     load: async () => (await import("./any-request.tsx")).AnyRequest,
+  },
+  {
+    section: "operator",
+    path: "/backups",
+    title: backups.title,
+    icon: IconDatabaseExport,
+    load: async () => (await import("./backups.tsx")).Backups,
   },
   {
     section: "operator",

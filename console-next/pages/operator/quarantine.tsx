@@ -65,7 +65,10 @@ function HostFilter({ hosts, value, onChange }: HostFilterProps): ReactNode {
         aria-label={text.hostFilter}
         data={[
           { value: "", label: text.allHosts },
-          ...named.map(({ host_id: id, open, dropped }) => ({ value: id, label: `${id}: ${text.open(open, dropped)}` })),
+          ...named.map(({ host_id: id, open, dropped }) => ({
+            value: id,
+            label: `${id}: ${text.open(open, dropped)}`,
+          })),
         ]}
         value={value}
         allowDeselect={false}

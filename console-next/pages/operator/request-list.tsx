@@ -75,7 +75,11 @@ const columns: readonly Column<Logged>[] = [
       </Link>
     ),
   },
-  { name: text.time, value: (one) => new Date(one.created_at * 1000).toISOString(), show: (one) => <Ago at={one.created_at} /> },
+  {
+    name: text.time,
+    value: (one) => new Date(one.created_at * 1000).toISOString(),
+    show: (one) => <Ago at={one.created_at} />,
+  },
   { name: text.model, value: (one) => one.model },
   {
     name: text.outcome,

@@ -31,8 +31,15 @@ export function createMoneyOverviewStore(db: Db): MoneyOverviewStore {
           select account_id, sum(cost)::bigint as spent, sum(records)::bigint as requests from usage_month
           where month = ${month} group by 1 having sum(cost) > 0 order by 2 desc, 1 limit ${max}) top
         join account using (account_id) order by spent desc, account_id`.execute(db);
-      const { imbalance = 0n, leased = 0n, open = 0n, held = 0n, holds = 0n, loss = 0n, quarantined = 0n } =
-        sums.rows[0] ?? {};
+      const {
+        imbalance = 0n,
+        leased = 0n,
+        open = 0n,
+        held = 0n,
+        holds = 0n,
+        loss = 0n,
+        quarantined = 0n,
+      } = sums.rows[0] ?? {};
       return {
         imbalance,
         gpuHeld: held,

@@ -6,8 +6,8 @@ import { acknowledgedKeptMs } from "../../../proto/usage-record.ts";
 import { checkSecrets } from "../../accounts/check-secrets.ts";
 import { accountSecretsOf } from "../../accounts/secret-files.ts";
 import { createAccountStore } from "../../store/accounts/accounts-store.ts";
-import { openDatabase } from "../../store/core/database.ts";
 import { noteBackup } from "../../store/core/backup-notes.ts";
+import { openDatabase } from "../../store/core/database.ts";
 import {
   type DatabaseFacts,
   isEmptyDatabase,

@@ -51,6 +51,10 @@ describe("requests of customers", () => {
       decided_at: 2,
       decision_note: "not yet",
     });
-    expect(application).toMatchObject({ isOpen: false, answer: "not yet", reason: "Ada, seed, 2026, https://example.com" });
+    expect(application).toMatchObject({
+      isOpen: false,
+      answer: "not yet",
+      reason: "Ada, seed, 2026, https://example.com",
+    });
   });
 });
