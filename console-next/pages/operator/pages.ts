@@ -1,11 +1,13 @@
 import {
   IconAlertTriangle,
   IconChecklist,
+  IconCloudComputing,
   IconDatabaseExport,
   IconHistory,
   IconListSearch,
   IconScale,
   IconStack2,
+  IconTags,
   IconUsers,
 } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
@@ -16,6 +18,8 @@ import { text as audit } from "../../text/operator-audit.ts";
 import { text as backups } from "../../text/operator-backups.ts";
 import { text as deployments } from "../../text/operator-deployments.ts";
 import { text as money } from "../../text/operator-money.ts";
+import { text as prices } from "../../text/operator-prices.ts";
+import { text as providers } from "../../text/operator-providers.ts";
 import { text as requests } from "../../text/operator-requests.ts";
 
 export const operatorPages: readonly PageEntry[] = [
@@ -65,6 +69,20 @@ export const operatorPages: readonly PageEntry[] = [
     title: money.title,
     icon: IconScale,
     load: async () => (await import("./money.tsx")).Money,
+  },
+  {
+    section: "operator",
+    path: "/prices",
+    title: prices.title,
+    icon: IconTags,
+    load: async () => (await import("./prices.tsx")).Prices,
+  },
+  {
+    section: "operator",
+    path: "/providers",
+    title: providers.title,
+    icon: IconCloudComputing,
+    load: async () => (await import("./providers.tsx")).Providers,
   },
   {
     section: "operator",
