@@ -1,7 +1,10 @@
-// The operator's pages of the new console in a real browser: accounts, their deployments, and the view of a customer.
+// The operator's pages of the new console in a real browser: accounts, the view of a customer, deployments of all accounts, requests,
+// money, audit, prices, backups.
+import { readFile } from "node:fs/promises";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
+import { query } from "../../e2e/spine/database.ts";
 import { browserPath, goTo, networkChanged, startBrowser } from "../../fakes/browser.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 
@@ -186,6 +189,112 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
     await page.getByRole("tab", { name: "Events" }).click();
     await page.getByText("Status: stopped").waitFor();
     expect(await audited(customer.uid)).toContain("deployment.stop it floods the hub");
+    expect(complaints).toEqual([]);
+  }, 120_000);
+
+  it("decides requests with a note that the customer reads", async () => {
+    const customer = await createCustomer();
+    await customer.call("POST", "/v1/me/rate_limit/request", { rate_limit: 400, reason: "nightly evals" });
+    await customer.call("POST", "/v1/me/gpu_pool/request", { requested_max: { "L4-24GB": 16 }, reason: "a launch" });
+    const { page, complaints } = await visit("/requests");
+    const open = page.getByRole("listitem").filter({ hasText: customer.name });
+    const dialog = page.getByRole("dialog");
+
+    const rates = open.filter({ hasText: "400 concurrent requests" });
+    await rates.getByText("Now: 200 concurrent requests").waitFor();
+    await rates.getByRole("button", { name: "Deny" }).click();
+    await dialog.getByLabel("Note for the customer").fill("ask again in May");
+    await dialog.getByRole("button", { name: "Deny" }).click();
+    await rates.waitFor({ state: "detached" });
+
+    await open.filter({ hasText: "16 × L4-24GB" }).getByRole("button", { name: "Approve" }).click();
+    await dialog.getByLabel("Note for the customer").fill("enjoy");
+    await dialog.getByRole("button", { name: "Approve" }).click();
+    await open.first().waitFor({ state: "detached" });
+    expect((await customer.call("GET", "/v1/me/gpu_limit")).body.limits["L4-24GB"]).toBe(16);
+
+    // As the customer sees it.
+    await goTo(page, `${stack.url}/console/next/accounts/${customer.uid}`);
+    await page.getByRole("button", { name: "View as customer" }).click();
+    await dialog.getByRole("button", { name: "View as customer" }).click();
+    await page.getByRole("link", { name: "Limits" }).click();
+    await page.getByRole("row", { name: "400 concurrent requests" }).getByText("ask again in May").waitFor();
+    await page.getByRole("row", { name: "16 × L4-24GB" }).getByText("enjoy").waitFor();
+    expect(complaints).toEqual([]);
+  }, 120_000);
+
+  it("shows whether money is safe, and accounts by the reason of their suspension", async () => {
+    const customer = await createCustomer();
+    await stack.call("POST", `/v1/admin/accounts/${customer.uid}/suspend`, { note: "abuse", reason: "overdue-invoices" });
+    const { page, complaints } = await visit("/money");
+    await page.getByText("The ledger is balanced.").waitFor();
+    await page.getByRole("tab", { name: "Quarantine" }).click();
+    await page.getByText("No records in quarantine.").waitFor();
+    await page.getByRole("tab", { name: "Spool" }).click();
+    await page.getByText("No host has unsent usage.").waitFor();
+    await page.getByRole("tab", { name: "Overview" }).click();
+    await page.getByRole("link", { name: "overdue-invoices" }).click();
+    await page.getByRole("link", { name: customer.name }).waitFor();
+    expect(await page.getByRole("row").count()).toBe(2);
+    expect(complaints).toEqual([]);
+  }, 120_000);
+
+  it("finds acts in the audit log and saves all of them as CSV", async () => {
+    const customer = await createCustomer();
+    await stack.call("POST", `/v1/admin/accounts/${customer.uid}/suspend`, { note: "=1+1" });
+    const { page, complaints } = await visit(`/audit?account=${customer.uid}`);
+    await page.getByRole("row", { name: "account.suspend" }).waitFor();
+    await page.getByLabel("Action or its noun").fill("account.suspend");
+    await expect.poll(() => page.getByRole("row").count()).toBe(2);
+    const saved = page.waitForEvent("download");
+    await page.getByRole("button", { name: "CSV of all matches" }).click();
+    const csv = await readFile(await (await saved).path(), "utf8");
+    expect(csv.trim().split("\r\n")).toHaveLength(2);
+    // A spreadsheet must not run it.
+    expect(csv).toContain("'=1+1");
+    expect(csv).toContain(`${customer.name}@example.com`);
+    expect(complaints).toEqual([]);
+  }, 120_000);
+
+  it("sets a price and a discount, and ends the discount", async () => {
+    const { page, complaints } = await visit("/prices");
+    const dialog = page.getByRole("dialog");
+    await page.getByRole("button", { name: "Set a price" }).click();
+    await dialog.getByLabel("Public name of the model").fill("example/priced");
+    await dialog.getByLabel("Per million input tokens").fill("1.5");
+    await dialog.getByLabel("Reason").fill("a new model");
+    await dialog.getByRole("button", { name: "Set a price" }).click();
+    await page.getByRole("cell", { name: "$1.50 per million input tokens" }).waitFor();
+
+    await page.getByRole("tab", { name: "Discounts" }).click();
+    await page.getByRole("button", { name: "Create a discount" }).click();
+    await dialog.getByLabel("Name").fill("spring");
+    await dialog.getByLabel("Percent").fill("20");
+    await dialog.getByLabel("Model").fill("example/priced");
+    await dialog.getByLabel("Reason").fill("a sale");
+    await dialog.getByRole("button", { name: "Create a discount" }).click();
+    const spring = page.getByRole("row", { name: "spring" });
+    await spring.getByText("20 %").waitFor();
+    await spring.getByRole("button", { name: "End" }).click();
+    await dialog.getByRole("button", { name: "End" }).click();
+    await spring.getByRole("button", { name: "End" }).waitFor({ state: "detached" });
+    expect(complaints).toEqual([]);
+  }, 120_000);
+
+  it("shows backups with their age, and those that are missing", async () => {
+    const { page, complaints } = await visit("/backups");
+    await page.getByText("No backup is known.").waitFor();
+    await page.getByText("The database was never restored.").waitFor();
+    const at = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();
+    await query(
+      stack.databaseUrl,
+      "insert into database_backup values ('old.stoker-backup', $1, 4096, 1200, '0.1.0', $2)",
+      [at(30), at(29)],
+    );
+    await page.reload();
+    await page.getByRole("cell", { name: "old.stoker-backup" }).waitFor();
+    await page.getByText("older than 26 hours").waitFor();
+    await page.getByText("● recent").waitFor();
     expect(complaints).toEqual([]);
   }, 120_000);
 });
