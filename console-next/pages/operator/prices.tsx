@@ -6,7 +6,16 @@ import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/client.ts";
 import { useGet, useRefresh } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
-import { type Price, type PriceKind, ratesIn, ratesText, stateOf, tiersText, timeIn, unitsOf } from "../../domain/prices.ts";
+import {
+  type Price,
+  type PriceKind,
+  ratesIn,
+  ratesText,
+  stateOf,
+  tiersText,
+  timeIn,
+  unitsOf,
+} from "../../domain/prices.ts";
 import { text } from "../../text/operator-prices.ts";
 import { Choice } from "../../ui/choice.tsx";
 import { actionsColumn, type Column, DataTable } from "../../ui/data-table.tsx";
@@ -61,8 +70,7 @@ function Book(): ReactNode {
         <DataTable
           name="prices"
           rows={all.filter(
-            (one) =>
-              (kind === "" || one.kind === kind) && (versions === "all" || stateOf(one, Date.now()) !== "past"),
+            (one) => (kind === "" || one.kind === kind) && (versions === "all" || stateOf(one, Date.now()) !== "past"),
           )}
           columns={columns}
           keyOf={({ version }) => `${version}`}

@@ -225,7 +225,10 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
 
   it("shows whether money is safe, and accounts by the reason of their suspension", async () => {
     const customer = await createCustomer();
-    await stack.call("POST", `/v1/admin/accounts/${customer.uid}/suspend`, { note: "abuse", reason: "overdue-invoices" });
+    await stack.call("POST", `/v1/admin/accounts/${customer.uid}/suspend`, {
+      note: "abuse",
+      reason: "overdue-invoices",
+    });
     const { page, complaints } = await visit("/money");
     await page.getByText("The ledger is balanced.").waitFor();
     await page.getByRole("tab", { name: "Quarantine" }).click();

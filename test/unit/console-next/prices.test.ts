@@ -16,7 +16,8 @@ describe("prices", () => {
   });
 
   it("are current, future or past", () => {
-    const at = (current: boolean, from: string) => stateOf({ current, effective_from: from } as Price, Date.UTC(2026, 5));
+    const at = (current: boolean, from: string) =>
+      stateOf({ current, effective_from: from } as Price, Date.UTC(2026, 5));
     expect(at(true, "2026-01-01T00:00:00Z")).toBe("current");
     expect(at(false, "2026-01-01T00:00:00Z")).toBe("past");
     expect(at(false, "2026-07-01T00:00:00Z")).toBe("future");
