@@ -7,11 +7,12 @@ type Counts = Readonly<Record<string, number | null>>;
 export interface LimitChange {
   readonly rate_limit?: number | null;
   readonly tpm_rate_limit?: number | null;
+  readonly weight?: number | null;
   readonly gpu_max?: Counts;
   readonly gpu_min?: Counts;
 }
 
-/** Only what differs from `now`; an empty field: null, the installation's default. Fields: `requests`, `tokens`, `max GPU`, `min GPU`. */
+/** Only what differs from `now`; an empty field: null, the installation's default. Fields: `requests`, `tokens`, `weight`, `max GPU`, `min GPU`. */
 export function changedLimits(
   fields: Readonly<Record<string, string>>,
   now: Limits,
@@ -33,6 +34,7 @@ export function changedLimits(
   const change = {
     rate_limit: changeOf("requests", now.rate_limit),
     tpm_rate_limit: changeOf("tokens", now.tpm_rate_limit),
+    weight: changeOf("weight", now.weight),
     gpu_max: countsOf("max"),
     gpu_min: countsOf("min"),
   };

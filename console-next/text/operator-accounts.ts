@@ -131,6 +131,7 @@ export const text = {
     about: "An empty field uses the installation's default. Changes take effect at once.",
     requests: "Concurrent requests per model",
     tokens: "Tokens per minute per model",
+    weight: "Weight in busy engines",
     gpu: "GPU type",
     max: "Maximum",
     min: "Guaranteed",

@@ -36,9 +36,10 @@ function LimitForm({ path, now, types }: { path: string; now: Limits; types: rea
     <Section about={text.about}>
       <Form act={text.save} done={text.saved} onSend={save}>
         <Stack gap="md">
-          <SimpleGrid cols={{ base: 1, sm: 2 }}>
+          <SimpleGrid cols={{ base: 1, sm: 3 }}>
             <NumberInput label={text.requests} name="requests" min={0} defaultValue={now.rate_limit} />
             <NumberInput label={text.tokens} name="tokens" min={0} defaultValue={now.tpm_rate_limit} />
+            <NumberInput label={text.weight} name="weight" min={1} max={100} defaultValue={now.weight} />
           </SimpleGrid>
           {types.length > 0 && (
             <Table maw={640} verticalSpacing={4}>

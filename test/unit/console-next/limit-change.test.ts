@@ -4,6 +4,7 @@ import { changedLimits } from "../../../console-next/domain/limit-change.ts";
 const now = {
   rate_limit: 10,
   tpm_rate_limit: 1000,
+  weight: 1,
   gpu_max: { "H100-80GB": 4, "L4-24GB": 2 },
   gpu_min: { "H100-80GB": 1 },
 };
@@ -24,6 +25,7 @@ describe("changedLimits", () => {
   });
 
   it("contains only what differs, by GPU type", () => {
+    expect(change({ weight: "2" })).toEqual({ weight: 2 });
     expect(change({ requests: "20", "max L4-24GB": "3", "min L4-24GB": "1" })).toEqual({
       rate_limit: 20,
       gpu_max: { "L4-24GB": 3 },
