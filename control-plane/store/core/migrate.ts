@@ -50,9 +50,9 @@ const migrations: Record<string, Migration> = {
   "0057-events": events,
   "0058-series": series,
   "0059-incidents": incidents,
+  "0063-database-backup": databaseBackup,
   "0064-server-batch": serverBatch,
   "0065-account-weights": accountWeights,
-  "0063-database-backup": databaseBackup,
 };
 
 /**
