@@ -46,9 +46,11 @@ export interface ApiEvents {
   reauthenticate(): Promise<boolean>;
   /** The operator now requires a second factor. */
   onMustEnrol(): void;
+  /** Account whose records are read, if it is not the user's own. */
+  actingAs?(): string | undefined;
 }
 
-export function createApi({ onSignedOut, reauthenticate, onMustEnrol }: ApiEvents): Api {
+export function createApi({ onSignedOut, reauthenticate, onMustEnrol, actingAs }: ApiEvents): Api {
   let csrfToken = "";
   // All waiting requests share one dialog.
   let reauthentication: Promise<boolean> | undefined;
@@ -94,7 +96,10 @@ export function createApi({ onSignedOut, reauthenticate, onMustEnrol }: ApiEvent
 
   return {
     openSession,
-    async call(method, path, body, headers = {}) {
+    async call(method, path, body, given = {}) {
+      const other = path.startsWith("/v1/auth/") ? undefined : actingAs?.();
+      // The server refuses writes with this header.
+      const headers = other === undefined ? given : { "x-stoker-act-as": other, ...given };
       try {
         return await send(method, path, body, headers);
       } catch (error) {

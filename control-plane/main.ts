@@ -59,6 +59,7 @@ import { createSeries } from "./series/series.ts";
 import { createSeriesUpkeep } from "./series/upkeep.ts";
 import { createSignals, topicOf } from "./signals/create-signals.ts";
 import { createAccountStore } from "./store/accounts/accounts-store.ts";
+import { createBackupNotes } from "./store/core/backup-notes.ts";
 import { createChangeFeed } from "./store/core/change-feed.ts";
 import { openDatabase, pingDatabase } from "./store/core/database.ts";
 import { createKekStore } from "./store/core/kek-store.ts";
@@ -470,6 +471,7 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
     requestLog: money.requestLog,
     usageQuarantine: money.usageQuarantine,
     restores: fleet.restores,
+    backupNotes: createBackupNotes(db),
     ...billing.verbs,
     publicUrl: config.publicUrl,
     invoiceSeller: config.invoiceSeller,

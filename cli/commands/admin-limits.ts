@@ -3,6 +3,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import { adminGroup, type Command } from "../command.ts";
 import { countOrDefault, countsOrDefault, orNull } from "../option-values.ts";
 import { accountsPath, uidOf } from "./admin-account.ts";
+import { requestedText } from "./limits.ts";
 
 type Counts = Readonly<Record<string, number>>;
 
@@ -72,7 +73,7 @@ export function addAdminLimits(program: Command): void {
         ID: "id",
         ACCOUNT: (one) => `${one.display_name} (${one.uid})`,
         STATUS: "status",
-        REQUESTED: (one) => requestText(one),
+        REQUESTED: (one) => requestedText({ ...one, max: one.requested_max, min: one.requested_min }),
         REASON: "reason",
       });
     });
@@ -102,12 +103,4 @@ function limitsText({
 }: Limits): string {
   const rates = `${requests} concurrent requests and ${tokens} tokens per minute for each model, weight ${weight}`;
   return [rates, ...Object.entries(max).map(([gpu, count]) => `${gpu}: ${min[gpu] ?? 0} to ${count}`)].join("\n");
-}
-
-function requestText(one: Listed): string {
-  if (one.rate_limit !== undefined) {
-    return `${one.rate_limit} concurrent requests${one.tpm_rate_limit ? `, ${one.tpm_rate_limit} tokens per minute` : ""}`;
-  }
-  const of = (bound: string, counts: Counts = {}) => Object.entries(counts).map(([gpu, n]) => `${bound} ${n} ${gpu}`);
-  return [...of("max", one.requested_max), ...of("min", one.requested_min)].join(", ");
 }

@@ -4,10 +4,30 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { atLeast, counts } from "../option-values.ts";
+import { isoTime } from "../terminal.ts";
 
 type RateLimit = Responses["GET /v1/me/rate_limit"];
 
+type OwnRequests = Responses["GET /v1/me/limit_requests"];
+
+const requestsPath = "/v1/me/limit_requests";
+
 type Counts = Readonly<Record<string, number>>;
+
+interface Requested {
+  readonly rate_limit?: number | null;
+  readonly tpm_rate_limit?: number | null;
+  readonly max?: Counts | null | undefined;
+  readonly min?: Counts | null | undefined;
+}
+
+/** What a request for rate limits or GPUs asks for. */
+export function requestedText({ rate_limit: requests, tpm_rate_limit: tokens, max, min }: Requested): string {
+  if (requests != null) return `${requests} concurrent requests${tokens ? `, ${tokens} tokens per minute` : ""}`;
+  const of = (bound: string, counts: Counts | null | undefined) =>
+    Object.entries(counts ?? {}).map(([gpu, n]) => `${bound} ${n} ${gpu}`);
+  return [...of("max", max), ...of("min", min)].join(", ");
+}
 
 type GpuRequest = Responses["POST /v1/me/gpu_pool/request"];
 
@@ -41,6 +61,34 @@ export function addLimits(program: Command): void {
       const body = { rate_limit: flags.requests, tpm_rate_limit: flags.tokens ?? null, reason: flags.reason };
       await terminal.api.call("POST", "/v1/me/rate_limit/request", body);
       terminal.progress("The request is pending until your operator decides.");
+    });
+
+  rate
+    .command("withdraw [id]")
+    .description("withdraw the open request, or the given one")
+    .run(async (terminal, given: string | undefined) => {
+      const { requests } = await terminal.api.call<OwnRequests>("GET", requestsPath);
+      const id = given ?? requests.find(({ kind, status }) => kind === "rate" && status === "open")?.id;
+      if (id === undefined) throw new CliError("No open request for rate limits.", exitCode.notFound);
+      await terminal.api.call("DELETE", `/v1/me/rate_limit/request/${encodeURIComponent(id)}`);
+      terminal.show({ id }, () => `${id} withdrawn`);
+    });
+  rate
+    .command("requests")
+    .description("list requests for rate limits and GPUs with the operator's answers, newest first")
+    .run(async (terminal) => {
+      const { requests } = await terminal.api.call<OwnRequests>("GET", requestsPath);
+      terminal.rows(
+        requests,
+        {
+          ID: "id",
+          CREATED: (one) => isoTime(one.created_at),
+          REQUESTED: (one) => requestedText({ ...one, max: one.gpu_max, min: one.gpu_min }),
+          STATUS: "status",
+          ANSWER: (one) => one.resolution_reason ?? "",
+        },
+        "No requests.",
+      );
     });
 
   const gpu = program.command("gpu-pool").alias("pool").description("GPU limits of this account");

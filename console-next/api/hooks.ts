@@ -1,5 +1,5 @@
 // Reading and changing through the API, with TanStack Query as the cache of all pages.
-import { type UseQueryResult, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type UseQueryResult, useInfiniteQuery, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useApi } from "./client.ts";
 
 export type Query<Value> = Pick<UseQueryResult<Value>, "data" | "error" | "dataUpdatedAt" | "refetch" | "isFetching">;
@@ -19,6 +19,35 @@ export function useGet<Value>(path: string, { everyMs, enabled = true, headers }
     queryKey: headers ? [path, headers] : [path],
     queryFn: () => api.call<Value>("GET", path, undefined, headers),
     enabled,
+    ...(everyMs === undefined ? {} : { refetchInterval: everyMs }),
+  });
+}
+
+interface PagesOptions<Page> extends Pick<GetOptions, "everyMs" | "headers"> {
+  /** Name and value of the parameter that asks for the next page; undefined on the last. */
+  readonly next?: (page: Page) => readonly [name: string, value: string] | undefined;
+}
+
+const byCursor = (page: unknown): readonly [string, string] | undefined => {
+  const { next_cursor: cursor } = page as { readonly next_cursor?: string | null };
+  return cursor === null || cursor === undefined ? undefined : ["cursor", cursor];
+};
+
+/** Loads GET `path` page by page; empty filters are left out. By default pages name their `next_cursor`. */
+export function usePages<Page>(
+  path: string,
+  filter: Readonly<Record<string, string>>,
+  { everyMs, headers, next = byCursor }: PagesOptions<Page> = {},
+) {
+  const api = useApi();
+  const query = Object.entries(filter).filter(([, value]) => value !== "");
+  const pathOf = (next?: readonly [string, string]) =>
+    `${path}?${new URLSearchParams(Object.fromEntries(next ? [...query, next] : query))}`;
+  return useInfiniteQuery({
+    queryKey: [pathOf(), "pages", ...(headers ? [headers] : [])],
+    queryFn: ({ pageParam }) => api.call<Page>("GET", pathOf(pageParam), undefined, headers),
+    initialPageParam: undefined as readonly [string, string] | undefined,
+    getNextPageParam: (page: Page) => next(page),
     ...(everyMs === undefined ? {} : { refetchInterval: everyMs }),
   });
 }

@@ -3,6 +3,7 @@ import { Button, Center, Loader, Stack } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from "react";
+import { actingAs, setActingAs } from "../api/acting.ts";
 import { ApiContext, ApiError, createApi } from "../api/client.ts";
 import { text } from "../text/common.ts";
 import { ErrorNotice } from "../ui/notice.tsx";
@@ -22,7 +23,7 @@ type SessionState =
   | { readonly is: "loading" }
   | { readonly is: "unknown"; readonly error: unknown }
   | { readonly is: "out" }
-  | { readonly is: "in"; readonly me: Me; readonly mustEnrol: boolean };
+  | { readonly is: "in"; readonly me: Me; readonly operator: Me | undefined; readonly mustEnrol: boolean };
 
 export function App(): ReactNode {
   const queries = useQueryClient();
@@ -37,18 +38,38 @@ export function App(): ReactNode {
   // Remove everything that was shown to the previous user.
   const leave = () => {
     setNewKey(undefined);
+    setActingAs(undefined);
     closeDialog(false);
     queries.clear();
     setSession({ is: "out" });
   };
   const reauthenticate = () => new Promise<boolean>((end) => setDialog({ end }));
   // biome-ignore lint/correctness/useExhaustiveDependencies: one client for the life of the page.
-  const api = useMemo(() => createApi({ onSignedOut: leave, reauthenticate, onMustEnrol: () => void enter() }), []);
+  const api = useMemo(
+    () => createApi({ onSignedOut: leave, reauthenticate, onMustEnrol: () => void enter(), actingAs }),
+    [],
+  );
+
+  /** The signed-in account and, for an operator who views another, that one. */
+  const shownAccounts = async (mustEnrol: boolean): Promise<{ me: Me; operator: Me | undefined }> => {
+    const viewed = mustEnrol ? undefined : actingAs();
+    setActingAs(undefined);
+    const own = await api.call<Me>("GET", "/v1/me");
+    if (viewed === undefined || !own.is_admin) return { me: own, operator: undefined };
+    setActingAs(viewed);
+    try {
+      return { me: await api.call<Me>("GET", "/v1/me"), operator: own };
+    } catch (error) {
+      setActingAs(undefined);
+      if (error instanceof ApiError && error.status === 404) return { me: own, operator: undefined };
+      throw error;
+    }
+  };
 
   const enter = async (): Promise<void> => {
     try {
       const { must_enrol: mustEnrol } = await api.openSession();
-      setSession({ is: "in", me: await api.call<Me>("GET", "/v1/me"), mustEnrol });
+      setSession({ is: "in", ...(await shownAccounts(mustEnrol)), mustEnrol });
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) leave();
       else setSession({ is: "unknown", error });
@@ -92,11 +113,26 @@ export function App(): ReactNode {
     history.replaceState(null, "", `${base}/sign-in`);
     leave();
   };
+  const { me, operator, mustEnrol } = session;
+  const show = (accounts: Pick<typeof session, "me" | "operator">) => {
+    setNewKey(undefined);
+    queries.clear();
+    setSession({ ...session, ...accounts });
+  };
+  const viewAccount = async (uid: string) => {
+    const customer = await api.call<Me>("GET", "/v1/me", undefined, { "x-stoker-act-as": uid });
+    setActingAs(uid);
+    show({ me: customer, operator: operator ?? me });
+  };
+  const endView = () => {
+    setActingAs(undefined);
+    show({ me: operator ?? me, operator: undefined });
+  };
   return (
     <ApiContext.Provider value={api}>
-      <VisitorContext.Provider value={{ me: session.me, newKey, setNewKey, signOut }}>
+      <VisitorContext.Provider value={{ me, operator, newKey, setNewKey, signOut, viewAccount, endView }}>
         <Suspense fallback={<Waiting />}>
-          {session.mustEnrol ? <Enrol onDone={() => void (returnToCli() || enter())} /> : <Console />}
+          {mustEnrol ? <Enrol onDone={() => void (returnToCli() || enter())} /> : <Console key={me.uid} />}
         </Suspense>
         {dialog && <Reauthenticate onEnd={closeDialog} />}
       </VisitorContext.Provider>

@@ -4,6 +4,9 @@ import { useVisitor } from "./visitor.ts";
 
 /** Pages of the menu that this user may open. */
 export function useMenu(): readonly PageEntry[] {
-  const { me } = useVisitor();
-  return pages.filter(({ icon, section }) => icon !== undefined && (section !== "operator" || me.is_admin));
+  const { me, operator } = useVisitor();
+  return pages.filter(
+    ({ icon, section, isForOwner }) =>
+      icon !== undefined && (section !== "operator" || me.is_admin) && !(isForOwner && operator),
+  );
 }

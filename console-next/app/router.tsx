@@ -42,11 +42,13 @@ export const router = createRouter({
 export const useParam = (name: string): string =>
   (useParams({ strict: false }) as Readonly<Record<string, string | undefined>>)[name] ?? "";
 
-/** An operator's page does not exist for others. */
-function allowed(page: PageEntry, Content: ComponentType): ComponentType {
-  if (page.section !== "operator") return Content;
-  return function OperatorPage() {
-    return useVisitor().me.is_admin ? <Content /> : <NotFound />;
+/** An operator's page does not exist for others, nor one of the owner for an operator who views the account. */
+function allowed({ section, isForOwner }: PageEntry, Content: ComponentType): ComponentType {
+  if (section !== "operator" && !isForOwner) return Content;
+  return function GuardedPage() {
+    const { me, operator } = useVisitor();
+    const isHidden = section === "operator" ? !me.is_admin : operator !== undefined;
+    return isHidden ? <NotFound /> : <Content />;
   };
 }
 

@@ -16,7 +16,7 @@ import {
   useMantineColorScheme,
 } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
-import { IconAlertTriangle, IconLogout, IconMoon, IconSearch, IconSun } from "@tabler/icons-react";
+import { IconAlertTriangle, IconEye, IconLogout, IconMoon, IconSearch, IconSun } from "@tabler/icons-react";
 import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { useGet } from "../api/hooks.ts";
@@ -96,6 +96,7 @@ export function Shell(): ReactNode {
         </AppShell.Section>
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
+        <ViewBanner />
         <SuspensionBanner />
         <Outlet />
       </AppShell.Main>
@@ -198,6 +199,27 @@ function focusSearch(event: KeyboardEvent): void {
   if (!box) return;
   event.preventDefault();
   box.focus();
+}
+
+/** Shown on every page while an operator views another account. */
+function ViewBanner(): ReactNode {
+  const { me, operator, endView } = useVisitor();
+  const navigate = useNavigate();
+  if (!operator) return null;
+  const end = () => {
+    endView();
+    void navigate({ to: `/accounts/${encodeURIComponent(me.uid)}` as never });
+  };
+  return (
+    <Alert color="violet" variant="filled" icon={<IconEye />} mb="md" role="status" className="view-banner">
+      <Group justify="space-between" gap="xs">
+        <Text size="sm">{text.viewing(me.display_name, me.email ?? me.uid)}</Text>
+        <Button size="xs" variant="white" color="violet" onClick={end}>
+          {text.endView}
+        </Button>
+      </Group>
+    </Alert>
+  );
 }
 
 /** Shown on every page while the account is suspended. */

@@ -1,5 +1,6 @@
 // Inference accepts no cookies: a page calls it with a token that a key of the account signs.
 import type { Responses } from "../../proto/gen/responses.ts";
+import { actingAs } from "../api/acting.ts";
 import { type Api, ApiError } from "../api/client.ts";
 import { text } from "../text/assets.ts";
 
@@ -20,7 +21,8 @@ const kept = new WeakMap<Api, Map<string, Signed>>();
 export function inferenceToken(api: Api, model: string | undefined): Promise<string> {
   const tokens = kept.get(api) ?? new Map<string, Signed>();
   kept.set(api, tokens);
-  const name = model ?? "";
+  // While an operator views another account, their own tokens must not be used.
+  const name = `${actingAs() ?? ""} ${model ?? ""}`;
   const before = tokens.get(name);
   if (before && before.untilMs > Date.now()) return before.token;
   const token = sign(api, model);

@@ -15,6 +15,7 @@ const signs: readonly { readonly sign: string; readonly color: string; readonly 
       "healthy",
       "active",
       "credited",
+      "ended",
     ],
   },
   {

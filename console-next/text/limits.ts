@@ -21,5 +21,13 @@ export const text = {
   pending: (what: string) => `You requested ${what}`,
   withdraw: "Withdraw",
   rejected: (what: string, note: string) => `Rejected: ${what}. ${note}`,
+  answers: "Requests and answers",
+  answersAbout: "What you asked for, and what the operator answered.",
+  noRequests: "You have not asked for higher limits.",
+  what: "Request",
+  status: "Status",
+  answer: "Answer",
+  asked: "Asked",
+  decided: "Decided",
   noNote: "The operator left no note.",
 } as const;

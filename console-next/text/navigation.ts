@@ -7,6 +7,9 @@ export const text = {
   nothingFound: "Nothing found",
   colorScheme: "Change between light and dark",
   account: "Account menu",
+  viewing: (name: string, email: string) =>
+    `You view the account of ${name} (${email}), read-only. The audit log has it.`,
+  endView: "End view",
   signOut: "Sign out",
   docs: "Documentation",
   apiReference: "API reference",

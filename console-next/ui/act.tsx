@@ -1,6 +1,7 @@
 import { Button, type ButtonProps, Group, Modal, Stack, Text, TextInput, Tooltip } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { type ReactNode, useState } from "react";
+import { useIsReadOnly } from "../app/visitor.ts";
 import { text } from "../text/common.ts";
 import { Command } from "./code.tsx";
 import { ErrorNotice } from "./notice.tsx";
@@ -22,11 +23,14 @@ interface ActProps extends Pick<ButtonProps, "variant" | "color" | "size" | "lef
   readonly done?: string;
   /** Why the button is disabled. */
   readonly why?: string;
+  /** Changes nothing, so an operator who views the account may use it too. */
+  readonly isReading?: boolean;
   readonly onAct: () => Promise<unknown>;
 }
 
 /** Button that runs an action, asks first where it destroys something, and shows what the server refused. */
-export function Act({ label, confirm, command, done, why, onAct, ...button }: ActProps): ReactNode {
+export function Act({ label, confirm, command, done, why: given, isReading, onAct, ...button }: ActProps): ReactNode {
+  const why = useIsReadOnly() && !isReading ? text.readOnly : given;
   const [isOpen, setOpen] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [typed, setTyped] = useState("");

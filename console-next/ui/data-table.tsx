@@ -50,6 +50,10 @@ interface DataTableProps<Row> {
   readonly isShort?: boolean;
   /** Prefix of its filters in the address, where a page has several tables. */
   readonly id?: string;
+  /** Where the server searches instead of the table: a search field of the page, in `filters`, or none. */
+  readonly isSearchedByServer?: boolean;
+  /** Below the rows: loads more of them. */
+  readonly more?: ReactNode;
 }
 
 const rowsPerPage = 50;
@@ -58,14 +62,26 @@ type Order = keyof typeof signs;
 
 /** Table with search, sorting, pages and export. The address stores search, order and page. On a phone, rows are cards. */
 export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
-  const { name, rows, columns, keyOf, empty, emptyAction, filters, isShort = false, id = "" } = props;
+  const {
+    name,
+    rows,
+    columns,
+    keyOf,
+    empty,
+    emptyAction,
+    filters,
+    isShort = false,
+    id = "",
+    isSearchedByServer,
+    more,
+  } = props;
   const isPhone = useMediaQuery("(max-width: 48em)");
   const [urlSearch, setUrlSearch] = useFilter(`${id}q`);
   const [sort, setSort] = useFilter(`${id}sort`);
   const [pageText, setPage] = useFilter(`${id}page`);
   const [search, setSearch] = useState(urlSearch);
   // Typing stays quick while a long list is searched.
-  const wanted = useDeferredValue(search);
+  const wanted = useDeferredValue(isSearchedByServer ? "" : search);
   const found = useMemo(() => matching(rows, columns, wanted), [rows, columns, wanted]);
   const sorted = useMemo(() => inOrder(found, columns, sort), [found, columns, sort]);
 
@@ -83,7 +99,11 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
   if (rows.length === 0)
     return (
       <>
-        {filters && <Group gap="sm">{filters}</Group>}
+        {filters && (
+          <Group gap="sm" align="flex-end">
+            {filters}
+          </Group>
+        )}
         <Empty action={emptyAction}>{empty}</Empty>
       </>
     );
@@ -92,18 +112,20 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
     <Box>
       {!isShort && (
         <Group gap="sm" mb="sm" align="flex-end">
-          <TextInput
-            type="search"
-            size="sm"
-            placeholder={text.search}
-            aria-label={text.searchOf(name)}
-            leftSection={<IconSearch size={16} />}
-            value={search}
-            onChange={(event) => onSearch(event.currentTarget.value)}
-          />
+          {!isSearchedByServer && (
+            <TextInput
+              type="search"
+              size="sm"
+              placeholder={text.search}
+              aria-label={text.searchOf(name)}
+              leftSection={<IconSearch size={16} />}
+              value={search}
+              onChange={(event) => onSearch(event.currentTarget.value)}
+            />
+          )}
           {filters}
           <Text size="sm" c="dimmed" role="status">
-            {text.shownOf(found.length, rows.length)}
+            {isSearchedByServer ? text.rows(rows.length, Boolean(more)) : text.shownOf(found.length, rows.length)}
           </Text>
           <Group gap={4} ml="auto">
             <Button
@@ -165,6 +187,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
           </Table>
         </ScrollArea>
       )}
+      {more}
       {sorted.length === 0 && <Empty>{text.noMatches(search)}</Empty>}
       {pages > 1 && (
         <Group justify="flex-end" gap="xs" mt="sm" component="nav" aria-label={text.page.of(page, pages)}>
@@ -201,7 +224,7 @@ function Cards<Row>({ rows, columns, keyOf }: Pick<DataTableProps<Row>, "rows" |
               .filter(({ isMinor }) => !isMinor)
               .map((column) => {
                 const content = column.show ? column.show(row) : column.value(row);
-                if (content === null || content === "") return null;
+                if (content === null || content === undefined || content === "" || content === false) return null;
                 return column.name === "" ? (
                   <dd key="actions">{content}</dd>
                 ) : (

@@ -2,7 +2,7 @@ import { Button, type ButtonProps, Modal } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { text } from "../text/common.ts";
 
-interface DialogProps extends Pick<ButtonProps, "variant" | "size" | "leftSection" | "disabled"> {
+export interface DialogProps extends Pick<ButtonProps, "variant" | "size" | "leftSection" | "disabled" | "color"> {
   /** Of the button that opens it. */
   readonly label: string;
   readonly title?: string;

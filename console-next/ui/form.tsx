@@ -1,6 +1,8 @@
-import { Button, Group, Stack } from "@mantine/core";
+import { Button, type ButtonProps, Group, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { type FormEvent, type ReactNode, useState } from "react";
+import { useIsReadOnly } from "../app/visitor.ts";
+import { text } from "../text/common.ts";
 import { ErrorNotice } from "./notice.tsx";
 
 /** Fields of a form by name. */
@@ -14,6 +16,9 @@ interface FormProps {
   /** Empties the fields after success. */
   readonly isReset?: boolean;
   readonly disabled?: boolean;
+  /** Changes nothing, so an operator who views the account may use it too. */
+  readonly isReading?: boolean;
+  readonly color?: ButtonProps["color"];
   /** Further buttons beside the main one. */
   readonly beside?: ReactNode;
   /** `form` also contains files. */
@@ -22,7 +27,9 @@ interface FormProps {
 }
 
 /** Form of Mantine's inputs with `name` and `defaultValue`. Errors of the server appear below it. */
-export function Form({ act, done, isReset, disabled, beside, onSend, children }: FormProps): ReactNode {
+export function Form(props: FormProps): ReactNode {
+  const { act, done, isReset, disabled, isReading, color, beside, onSend, children } = props;
+  const isReadOnly = useIsReadOnly() && !isReading;
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
   const send = async (event: FormEvent<HTMLFormElement>) => {
@@ -50,9 +57,14 @@ export function Form({ act, done, isReset, disabled, beside, onSend, children }:
         {children}
         <ErrorNotice error={error} />
         <Group gap="sm">
-          <Button type="submit" loading={isBusy} disabled={disabled ?? false}>
+          <Button type="submit" loading={isBusy} disabled={disabled || isReadOnly} {...(color ? { color } : {})}>
             {act}
           </Button>
+          {isReadOnly && (
+            <Text size="xs" c="dimmed">
+              {text.readOnly}
+            </Text>
+          )}
           {beside}
         </Group>
       </Stack>

@@ -1,5 +1,5 @@
 import { Alert, Button, Group, Skeleton, Stack, Text } from "@mantine/core";
-import { IconAlertTriangle, IconCircleX } from "@tabler/icons-react";
+import { IconAlertTriangle, IconCircleX, IconEyeOff } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { ApiError } from "../api/client.ts";
 import type { Query } from "../api/hooks.ts";
@@ -9,6 +9,12 @@ import { agoText } from "./format.ts";
 /** Message of an error, with the request id. Nothing without an error. */
 export function ErrorNotice({ error, onRetry }: { error: unknown; onRetry?: () => unknown }): ReactNode {
   if (error === undefined || error === null) return null;
+  if (error instanceof ApiError && error.code === "not_for_operators")
+    return (
+      <Alert color="gray" variant="light" icon={<IconEyeOff />} role="status">
+        {text.hidden}
+      </Alert>
+    );
   const message = error instanceof Error ? error.message : String(error);
   const requestId = error instanceof ApiError ? error.requestId : "";
   return (

@@ -6,11 +6,14 @@ export interface AuditRecord {
   readonly id: bigint;
   readonly atMs: number;
   readonly actor: string;
+  /** E-mail address of the actor; null: `system`, or an account that does not exist any more. */
+  readonly actorEmail: string | null;
   /** `noun.verb` */
   readonly action: string;
   readonly subject: string;
   /** Null: the installation. */
   readonly account: AccountId | null;
+  readonly accountEmail: string | null;
   readonly ip: string;
   readonly before: unknown;
   readonly after: unknown;
@@ -20,6 +23,8 @@ export interface AuditRecord {
 export interface AuditFilter {
   /** Actions by this account or on it. */
   readonly account?: AccountId;
+  /** Actions by this account, or by `system`. */
+  readonly actor?: string;
   /** A whole action, or its noun: `account` finds account.create and account.suspend. */
   readonly action?: string;
   /** Unix ms, inclusive. */

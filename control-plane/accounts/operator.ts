@@ -44,11 +44,18 @@ export interface AccountChange {
   readonly mayPrioritize?: boolean;
 }
 
+export interface AccountFilter {
+  /** Part of an e-mail address or display name, or of a uid; empty: any. */
+  readonly query: string;
+  /** Accounts with this reason among their suspensions; `any`: suspended ones. */
+  readonly suspended?: SuspendReason | "any";
+}
+
 export interface AdminAccountStore {
   /** The oldest living operator's account. */
   firstAdmin(): Promise<AccountId | undefined>;
-  /** Newest first, those after `after`; `query` is part of an e-mail address or display name, or of a uid. */
-  list(query: string, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
+  /** Newest first, those after `after`. */
+  list(filter: AccountFilter, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
   /** Also one that was deleted; without its suspensions. Undefined when there was none. */
   get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
   /** Writes and audits what differs. `last_admin`: no other account is an administrator. */
@@ -172,9 +179,9 @@ export function createOperator(deps: {
     /** Audits that an operator reads the account's records: once in 15 minutes. */
     noteView,
     /** Newest first. Throws badCursor. */
-    async accounts(query: string, cursor: string | undefined, limit: number): Promise<AccountPage> {
+    async accounts(filter: AccountFilter, cursor: string | undefined, limit: number): Promise<AccountPage> {
       checkCursor(cursor, /^u:[\w]{1,32}$/);
-      const found = await store.list(query, cursor as AccountId | undefined, limit + 1);
+      const found = await store.list(filter, cursor as AccountId | undefined, limit + 1);
       const { page, nextCursor } = pageOf(found, limit, ({ account }) => account);
       return { accounts: page, nextCursor };
     },

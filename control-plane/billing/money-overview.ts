@@ -8,6 +8,9 @@ export interface MoneyOverview {
   /** Amount of budgets that control planes lease for running and expected requests. */
   readonly leased: bigint;
   readonly openLeases: number;
+  /** Part of `leased` that running instances hold for their next minutes. */
+  readonly gpuHeld: bigint;
+  readonly openGpuHolds: number;
   /** Platform loss of the last hour. */
   readonly lossOfHour: bigint;
   /** Usage records that wait for an operator. */

@@ -23,6 +23,7 @@ export const incidentKinds = [
   "restore_pending",
   "restore_incomplete",
   "backup_stale",
+  "database_backup_stale",
 ] as const;
 export type IncidentKind = (typeof incidentKinds)[number];
 
@@ -70,12 +71,25 @@ export interface IncidentFacts {
   readonly imbalance: bigint;
   readonly lossOfHour: bigint;
   readonly quarantined: number;
+  readonly backups: BackupFacts;
+}
+
+export interface BackupFacts {
+  /** When the first account was created; undefined: there is none. */
+  readonly installedAt: Date | undefined;
+  /** Undefined: the database notes no backup of itself. */
+  readonly newestAt: Date | undefined;
+  /** Last trial restore that succeeded. */
+  readonly verifiedAt: Date | undefined;
 }
 
 /** Usage records older than this cannot be sent. */
 const oldSpoolSeconds = 120;
 /** An incomplete restore is shown for this long after it ended. */
 const restoreShownMs = 7 * 86_400_000;
+/** Agents keep acknowledged usage for 48 hours, so a backup that is not much older than a day loses none. */
+const maxBackupAgeMs = 26 * 3_600_000;
+const maxTrialAgeMs = 8 * 86_400_000;
 const maxNames = 5;
 
 export function judge(
@@ -89,6 +103,7 @@ export function judge(
     ...facts.deployments.map(ofDeployment),
     ...facts.receivers.map(ofReceiver),
     ...ofMoney(facts),
+    ...ofBackups(facts.backups, nowMs),
     ...restores.flatMap((restore) => ofRestore(restore, nowMs)),
   ];
 }
@@ -224,6 +239,33 @@ function ofMoney({ imbalance, lossOfHour, quarantined }: IncidentFacts): FoundIn
       advice: "Records were late or duplicate, or exceeded a limit.",
     });
   return found;
+}
+
+function ofBackups({ installedAt, newestAt, verifiedAt }: BackupFacts, nowMs: number): FoundIncident[] {
+  const isOlder = (at: Date, maxMs: number) => nowMs - at.getTime() > maxMs;
+  const of = (severity: Severity, summary: string): FoundIncident[] => [
+    {
+      kind: "database_backup_stale",
+      subject: "",
+      severity,
+      summary,
+      advice: "Run `stoker admin backup create` on a control plane's machine, at least every 24 hours.",
+    },
+  ];
+  if (!newestAt)
+    return installedAt && isOlder(installedAt, maxBackupAgeMs)
+      ? of("info", "The database has no backup that it knows of.")
+      : [];
+  if (isOlder(newestAt, maxBackupAgeMs))
+    return of("warning", `The last backup of the database is of ${minute(newestAt)}.`);
+  if (!verifiedAt || isOlder(verifiedAt, maxTrialAgeMs))
+    return of(
+      "warning",
+      verifiedAt
+        ? `The last successful trial restore of a backup was at ${minute(verifiedAt)}.`
+        : "No backup of the database was restored on trial.",
+    );
+  return [];
 }
 
 function ofRestore({ id, beganAt, endsBy, endedAt, awaited, report }: NoticedRestore, nowMs: number): FoundIncident[] {

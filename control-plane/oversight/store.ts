@@ -70,6 +70,24 @@ export type { FoundIncident, Incident, IncidentFacts, IncidentStore } from "./in
 export type { IncidentKind } from "./judge.ts";
 export type { BusyHost, Holding, NamedDeployment, TopStore, Traffic } from "./top.ts";
 
+/** A backup of the control plane's database and secrets. */
+export interface DatabaseBackup {
+  readonly file: string;
+  readonly takenAt: Date;
+  readonly sizeBytes: number;
+  /** Of all tables. */
+  readonly rows: number;
+  /** Version of Stoker that created it. */
+  readonly version: string;
+  /** Last trial restore that succeeded; null: none yet. */
+  readonly verifiedAt: Date | null;
+}
+
+export interface BackupNotes {
+  /** Newest first. */
+  list(limit: number): Promise<readonly DatabaseBackup[]>;
+}
+
 export interface OversightStore {
   /** Newest first, those created before the deployment `after`. */
   list(filter: OverseenFilter, after: DeploymentId | undefined, limit: number): Promise<readonly Overseen[]>;

@@ -8,7 +8,16 @@ import { rateRequestOpen, rateRequestRefused, requestForbidden } from "./errors.
 import { type GpuDefaults, gpuLimits } from "./gpu-limits.ts";
 import { fileGpuLimit, fileGpuRequest, type GpuLimitParams } from "./gpu-request.ts";
 import { effectiveRateLimits, type RateLimits } from "./rate-limits.ts";
-import type { Filing, LimitChange, LimitKind, LimitRecord, LimitRequest, ListedRequest, QuotaStore } from "./store.ts";
+import type {
+  AnyLimitRequest,
+  Filing,
+  LimitChange,
+  LimitKind,
+  LimitRecord,
+  LimitRequest,
+  ListedRequest,
+  QuotaStore,
+} from "./store.ts";
 
 export interface QuotaDefaults {
   readonly rates: RateLimits;
@@ -59,6 +68,17 @@ export function createLimitRequests(
     /** Throws requestForbidden, rateRequestOpen, rateRequestRefused. */
     async requestRates(account: AccountId, request: RateLimitParams): Promise<void> {
       await file(account, "rate", "rlr", (record, open) => fileRateRequest(request, record, open, defaults.rates));
+    },
+
+    /** Throws limitRequestNotFound, limitRequestDecided. */
+    async withdrawRates(account: AccountId, id: string): Promise<void> {
+      raise(await store.withdraw(account, "rate", id));
+    },
+
+    /** Requests of the account of both kinds with the operator's answers, newest first. */
+    requestsOf: async (account: AccountId, limit: number): Promise<readonly AnyLimitRequest[]> => {
+      await recordOf(account);
+      return store.requestsOf(account, limit);
     },
 
     async gpuPool(account: AccountId): Promise<GpuPool> {

@@ -37,6 +37,8 @@ export interface LimitRequest<Kind extends LimitKind = LimitKind> {
   readonly resolutionReason: string | null;
 }
 
+export type AnyLimitRequest = LimitRequest<"gpu"> | LimitRequest<"rate">;
+
 export interface Filing<Kind extends LimitKind> {
   readonly requested: RequestedLimits[Kind];
   readonly reason: string;
@@ -66,6 +68,8 @@ export interface QuotaStore {
   openRequest<Kind extends LimitKind>(account: AccountId, kind: Kind): Promise<LimitRequest<Kind> | undefined>;
   /** Returns the newest decision of an operator; withdrawals do not count. */
   lastDecided<Kind extends LimitKind>(account: AccountId, kind: Kind): Promise<LimitRequest<Kind> | undefined>;
+  /** Requests of one account of both kinds, newest first. */
+  requestsOf(account: AccountId, limit: number): Promise<readonly AnyLimitRequest[]>;
   /**
    * Opens a request with `id`, or amends the open one, which keeps its id. `decide` receives the current record under the
    * account's lock; when it throws, nothing is written. Undefined when the account does not exist.

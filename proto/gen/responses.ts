@@ -2373,6 +2373,14 @@ export interface Responses {
     leased_usd: number;
     open_leases: number;
     /**
+     * Part of leased_usd that running instances hold for their next minutes
+     */
+    gpu_held_usd: number;
+    /**
+     * Instances that hold money
+     */
+    open_gpu_holds: number;
+    /**
      * Work that no customer could be charged for
      */
     loss_last_hour_usd: number;
@@ -5827,6 +5835,27 @@ export interface Responses {
       failures: number;
     };
   };
+  "GET /v1/admin/backups": {
+    last_taken_at: string | null;
+    last_verified_at: string | null;
+    backups: {
+      file: string;
+      /**
+       * Moment of its content
+       */
+      taken_at: string;
+      size_bytes: number;
+      /**
+       * Of all tables
+       */
+      rows: number;
+      /**
+       * Version of Stoker that created it
+       */
+      version: string;
+      verified_at: string | null;
+    }[];
+  };
   "GET /v1/admin/restores": {
     restores: {
       id: string;
@@ -5889,6 +5918,41 @@ export interface Responses {
     tpm_rate_limit: number;
   };
   "POST /v1/me/rate_limit/request": {};
+  "DELETE /v1/me/rate_limit/request/{request_id}": {};
+  "GET /v1/me/limit_requests": {
+    requests: {
+      id: string;
+      reason: string;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      status: "open" | "approved" | "rejected" | "withdrawn";
+      /**
+       * Unix seconds
+       */
+      resolved_at: number | null;
+      /**
+       * The operator's answer
+       */
+      resolution_reason: string | null;
+      kind: "rate" | "gpu";
+      /**
+       * Requested concurrent requests per model
+       */
+      rate_limit: number | null;
+      /**
+       * Requested tokens per minute, per model; null: unchanged
+       */
+      tpm_rate_limit: number | null;
+      gpu_max: {
+        [k: string]: number;
+      } | null;
+      gpu_min: {
+        [k: string]: number;
+      } | null;
+    }[];
+  };
   "GET /v1/gpu_pool/gpu_types": {
     gpu_types: string[];
   };
@@ -5972,11 +6036,7 @@ export interface Responses {
   "GET /v1/admin/gpu-pool-requests": {
     requests: {
       id: string;
-      uid: string;
-      email: string;
-      display_name: string;
       reason: string;
-      revision: number;
       /**
        * Unix seconds
        */
@@ -5986,7 +6046,14 @@ export interface Responses {
        * Unix seconds
        */
       resolved_at: number | null;
+      /**
+       * The operator's answer
+       */
       resolution_reason: string | null;
+      uid: string;
+      email: string;
+      display_name: string;
+      revision: number;
       /**
        * GPUs by type
        */
@@ -6004,11 +6071,7 @@ export interface Responses {
   "GET /v1/admin/rate-limit-requests": {
     requests: {
       id: string;
-      uid: string;
-      email: string;
-      display_name: string;
       reason: string;
-      revision: number;
       /**
        * Unix seconds
        */
@@ -6018,7 +6081,14 @@ export interface Responses {
        * Unix seconds
        */
       resolved_at: number | null;
+      /**
+       * The operator's answer
+       */
       resolution_reason: string | null;
+      uid: string;
+      email: string;
+      display_name: string;
+      revision: number;
       rate_limit: number;
       tpm_rate_limit: number | null;
     }[];
@@ -6197,12 +6267,14 @@ export interface Responses {
        * uid, or system
        */
       actor: string;
+      actor_email: string | null;
       action: string;
       subject: string;
       /**
        * uid; null: the installation
        */
       account: string | null;
+      account_email: string | null;
       ip: string;
       before: unknown;
       after: unknown;
@@ -8032,7 +8104,8 @@ export interface Responses {
         | "platform_loss"
         | "restore_pending"
         | "restore_incomplete"
-        | "backup_stale";
+        | "backup_stale"
+        | "database_backup_stale";
       severity: "critical" | "warning" | "info";
       /**
        * One sentence

@@ -42,6 +42,7 @@ const open = new Set([
   "/payment/config",
   "/payment/key-limits",
   "/v1/me/rate_limit",
+  "/v1/me/limit_requests",
   "/v1/me/gpu_pool",
   "/v1/me/gpu_limit",
   "/deploy/{deploy_id}/events",

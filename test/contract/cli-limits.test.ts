@@ -46,6 +46,13 @@ it("replaces the open GPU request by its id", async () => {
   expect((await stoker(apiKey, "gpu-pool", "withdraw")).out).toBe("gpr_01 withdrawn\n");
 });
 
+it("lists requests with the operator's answers, and withdraws the open one", async () => {
+  const { out } = await stoker(apiKey, "rate-limit", "requests");
+  expect(out).toMatch(/rlr_01 .*400 concurrent requests +open/);
+  expect(out).toMatch(/gpr_00 .*max 16 H100-80GB, min 1 H100-80GB +rejected +no room/);
+  expect((await stoker(apiKey, "rate-limit", "withdraw")).out).toBe("rlr_01 withdrawn\n");
+});
+
 it("lets an operator list and decide requests and set limits", async () => {
   const { out } = await stoker(adminKey, "admin", "limits", "requests");
   expect(out).toMatch(/gpr_01 .*max 16 H100/);

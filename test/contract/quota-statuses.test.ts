@@ -42,8 +42,10 @@ const own: readonly Call[] = [
   { call: `POST ${pool}`, body: moreGpus },
   { call: "GET /v1/me/gpu_limit" },
   { call: "POST /v1/me/gpu_limit/request", body: gpuLimit },
+  { call: "GET /v1/me/limit_requests" },
 ];
 const withdraw: Call = { call: `DELETE ${pool}/{gpus}` };
+const withdrawRates: Call = { call: `DELETE ${rate}/{rates}` };
 const decisions: readonly Call[] = ["gpu-pool-requests/{gpus}", "rate-limit-requests/{rates}"].flatMap((request) =>
   (["approve", "reject"] as const).map(
     (verb): Call => ({ call: `POST /v1/admin/${request}/${verb}`, body: { note: "fine" } }),
@@ -63,8 +65,9 @@ const operators: readonly Call[] = [
 const rows: readonly StatusRow[] = [
   ...own.map((row): StatusRow => ({ ...row, status: 200, given: newAccount })),
   { ...withdraw, status: 200, given: requested },
+  { ...withdrawRates, status: 200, given: requested },
   ...operators.map((row): StatusRow => ({ ...row, status: 200, key: operatorKey, given: requested })),
-  ...[...own, withdraw, ...operators].map(
+  ...[...own, withdraw, withdrawRates, ...operators].map(
     (row): StatusRow => ({ ...row, key: null, status: 401, headers: { "www-authenticate": "Bearer" } }),
   ),
   ...own.map(
@@ -106,6 +109,38 @@ const rows: readonly StatusRow[] = [
     body: { ...moreRequests, reason: "x".repeat(2049) },
     holds: { detail: [{ loc: ["body", "reason"] }] },
   },
+  {
+    call: "GET /v1/me/limit_requests",
+    status: 200,
+    given: async () => {
+      const values = await requested();
+      for (const [request, verb, note] of [
+        ["rate-limit-requests/{rates}", "reject", "ask again in May"],
+        ["gpu-pool-requests/{gpus}", "approve", "enjoy"],
+      ])
+        await succeed({ call: `POST /v1/admin/${request}/${verb}`, key: operatorKey, body: { note } }, values);
+      return values;
+    },
+    holds: {
+      requests: [
+        { kind: "rate", status: "rejected", resolution_reason: "ask again in May", rate_limit: 400, gpu_max: null },
+        { kind: "gpu", status: "approved", resolution_reason: "enjoy", rate_limit: null },
+      ],
+    },
+  },
+  { call: "GET /v1/me/limit_requests?limit=0", status: 422 },
+  { call: `DELETE ${rate}/unknown`, status: 404, holds: { code: "request_not_found" } },
+  {
+    ...withdrawRates,
+    status: 409,
+    given: async () => {
+      const values = await requested();
+      await succeed(withdrawRates, values);
+      return values;
+    },
+    holds: { code: "request_decided" },
+  },
+
   { call: `POST ${rate}`, status: 429, body: moreRequests, headers: { "retry-after": "3600" } },
 
   { call: "GET /v1/gpu_pool/gpu_types", status: 401, key: null },

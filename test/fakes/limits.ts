@@ -51,6 +51,8 @@ export function fakeLimits(): LimitRequests {
     requestGpus: () => Promise.resolve(gpuRequest),
     requestGpuLimit: () => Promise.resolve(gpuRequest),
     withdrawGpus: () => Promise.resolve(),
+    withdrawRates: () => Promise.resolve(),
+    requestsOf: () => Promise.resolve([rateRequest, rejected]),
     list: (kind) => Promise.resolve(listed.filter((one) => one.kind === kind) as never),
     resolve: () => Promise.resolve(),
     limits: () => Promise.resolve(all),

@@ -80,6 +80,7 @@ export function fakeBilling(
   | "moneyOverview"
   | "usageQuarantine"
   | "restores"
+  | "backupNotes"
 > {
   return {
     usage: {
@@ -145,6 +146,8 @@ export function fakeBilling(
           imbalance: 0n,
           leased: 2_500_000_000n,
           openLeases: 3,
+          gpuHeld: 500_000_000n,
+          openGpuHolds: 1,
           lossOfHour: 10_000_000n,
           quarantined: 2,
           suspended: [{ reason: "balance", accounts: 2 }],
@@ -158,6 +161,19 @@ export function fakeBilling(
             },
           ].slice(0, most),
         }),
+    },
+    backupNotes: {
+      list: () =>
+        Promise.resolve([
+          {
+            file: "2026-08-06T02-00-00.000Z.stoker-backup",
+            takenAt: new Date(1_786_000_000_000),
+            sizeBytes: 4096,
+            rows: 1200,
+            version: "0.1.0",
+            verifiedAt: new Date(1_786_000_060_000),
+          },
+        ]),
     },
     restores: { list: (limit) => Promise.resolve([openRestore, endedRestore].slice(0, limit)) },
     usageQuarantine: {

@@ -3,21 +3,27 @@ import { IconHourglass, IconX } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/client.ts";
-import { useGetAll, useRefresh } from "../../api/hooks.ts";
+import { useGet, useGetAll, useRefresh } from "../../api/hooks.ts";
+import { gpusText, ratesText } from "../../domain/approvals.ts";
 import { text } from "../../text/limits.ts";
 import { Act } from "../../ui/act.tsx";
-import { DataTable } from "../../ui/data-table.tsx";
+import { actionsColumn, type Column, DataTable } from "../../ui/data-table.tsx";
 import { type Fields, Form } from "../../ui/form.tsx";
 import { count } from "../../ui/format.ts";
 import { Loaded } from "../../ui/notice.tsx";
 import { Facts, Page, Section } from "../../ui/page.tsx";
+import { Status } from "../../ui/status.tsx";
 import { Ago } from "../../ui/time.tsx";
 
 type Rate = Responses["GET /v1/me/rate_limit"];
 type Pool = Responses["GET /v1/me/gpu_pool"];
 type Types = Responses["GET /v1/gpu_pool/gpu_types"];
 
+type OwnRequests = Responses["GET /v1/me/limit_requests"];
+type OwnRequest = OwnRequests["requests"][number];
+
 const poolPath = "/v1/me/gpu_pool";
+const requestsPath = "/v1/me/limit_requests";
 
 export function Limits(): ReactNode {
   const limits = useGetAll<[Rate, Pool, Types]>(["/v1/me/rate_limit", poolPath, "/v1/gpu_pool/gpu_types"]);
@@ -28,6 +34,7 @@ export function Limits(): ReactNode {
           <Stack gap="lg">
             <Rates rate={rate} />
             <Gpus pool={pool} types={types} />
+            <Answers />
           </Stack>
         )}
       </Loaded>
@@ -41,12 +48,15 @@ const reasonField = (
 
 function Rates({ rate }: { rate: Rate }): ReactNode {
   const api = useApi();
-  const request = ({ requests, tokens = "", reason }: Fields) =>
-    api.call("POST", "/v1/me/rate_limit/request", {
+  const refresh = useRefresh();
+  const request = async ({ requests, tokens = "", reason }: Fields) => {
+    await api.call("POST", "/v1/me/rate_limit/request", {
       rate_limit: Number(requests),
       tpm_rate_limit: tokens === "" ? null : Number(tokens),
       reason,
     });
+    await refresh(requestsPath);
+  };
   return (
     <Section title={text.rates}>
       <Stack gap="md">
@@ -74,11 +84,11 @@ function Gpus({ pool, types }: { pool: Pool; types: readonly string[] }): ReactN
   const { pending_request: pending, last_rejection: rejection } = pool;
   const request = async ({ gpu = "", number, reason }: Fields) => {
     await api.call("POST", `${poolPath}/request`, { reason, requested_max: { [gpu]: Number(number) } });
-    await refresh(poolPath);
+    await refresh(poolPath, requestsPath);
   };
   const withdraw = async (id: string) => {
     await api.call("DELETE", `${poolPath}/request/${encodeURIComponent(id)}`);
-    await refresh(poolPath);
+    await refresh(poolPath, requestsPath);
   };
   const allowed = types.map((type) => ({ type, count: pool.max_limits[type] ?? 0 }));
   return (
@@ -128,7 +138,61 @@ function Gpus({ pool, types }: { pool: Pool; types: readonly string[] }): ReactN
   );
 }
 
-const gpusText = (max: Readonly<Record<string, number>>): string =>
-  Object.entries(max)
-    .map(([type, number]) => `${number} × ${type}`)
-    .join(", ");
+/** Requests with the operator's answers; an open one for rate limits may be withdrawn here. */
+function Answers(): ReactNode {
+  const requests = useGet<OwnRequests>(requestsPath);
+  return (
+    <Section title={text.answers} about={text.answersAbout}>
+      <Loaded query={requests}>
+        {({ requests: rows }) => (
+          <DataTable
+            name="requests"
+            id="request-"
+            rows={rows}
+            columns={answerColumns}
+            keyOf={({ id }) => id}
+            empty={text.noRequests}
+          />
+        )}
+      </Loaded>
+    </Section>
+  );
+}
+
+const whatOf = ({ kind, rate_limit: requests, tpm_rate_limit: tokens, gpu_max: max, gpu_min: min }: OwnRequest) =>
+  kind === "gpu" ? gpusText(max ?? {}, min ?? {}) : ratesText(requests ?? 0, tokens);
+
+const answerColumns: readonly Column<OwnRequest>[] = [
+  { name: text.what, value: whatOf },
+  { name: text.reason, value: ({ reason }) => reason },
+  { name: text.status, value: ({ status }) => status, show: ({ status }) => <Status of={status} /> },
+  { name: text.answer, value: ({ resolution_reason: answer }) => answer },
+  {
+    name: text.asked,
+    value: ({ created_at: at }) => new Date(at * 1000).toISOString(),
+    show: ({ created_at: at }) => <Ago at={at} />,
+  },
+  {
+    name: text.decided,
+    value: ({ resolved_at: at }) => (at === null ? "" : new Date(at * 1000).toISOString()),
+    show: ({ resolved_at: at }) => (at === null ? "–" : <Ago at={at} />),
+  },
+  actionsColumn<OwnRequest>(
+    ({ id, kind, status }) => kind === "rate" && status === "open" && <WithdrawRates id={id} />,
+  ),
+];
+
+function WithdrawRates({ id }: { id: string }): ReactNode {
+  const api = useApi();
+  const refresh = useRefresh();
+  return (
+    <Act
+      label={text.withdraw}
+      command={`stoker rate-limit withdraw ${id}`}
+      onAct={async () => {
+        await api.call("DELETE", `/v1/me/rate_limit/request/${encodeURIComponent(id)}`);
+        await refresh(requestsPath);
+      }}
+    />
+  );
+}

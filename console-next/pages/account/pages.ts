@@ -70,6 +70,7 @@ export const accountPages: readonly PageEntry[] = [
     path: "/security",
     title: security.title,
     icon: IconShieldLock,
+    isForOwner: true,
     load: async () => (await import("./security.tsx")).Security,
   },
 ];

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { actingHeaders } from "../../api/acting.ts";
 import { refusalOf } from "../../api/client.ts";
 import type { Query } from "../../api/hooks.ts";
 
@@ -11,7 +12,7 @@ export const useFileHead = (id: string): Query<string> =>
   useQuery<string>({
     queryKey: [contentOf(id), "head"],
     queryFn: async ({ signal }) => {
-      const answer = await fetch(contentOf(id), { signal });
+      const answer = await fetch(contentOf(id), { headers: actingHeaders(), signal });
       if (!answer.ok || !answer.body) throw await refusalOf(answer);
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let found = "";

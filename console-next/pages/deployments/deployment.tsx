@@ -1,6 +1,6 @@
 // Page of a deployment: what it does, costs and waits for, and everything that changes it.
-import { Alert, Anchor, Skeleton, Stack, Tabs, Text } from "@mantine/core";
-import { IconAlertTriangle, IconClock, IconPlayerPlay } from "@tabler/icons-react";
+import { Skeleton, Stack, Tabs } from "@mantine/core";
+import { IconPlayerPlay } from "@tabler/icons-react";
 import { lazy, type ReactNode, Suspense } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/client.ts";
@@ -20,8 +20,8 @@ import { Endpoint } from "./endpoint.tsx";
 import { FailureLog } from "./failure-log.tsx";
 import { Figures } from "./figures.tsx";
 import { Instances } from "./instances.tsx";
+import { Notices } from "./notices.tsx";
 import { PhaseStrip } from "./phase-strip.tsx";
-import { StartProgress } from "./progress.tsx";
 import { Rollout } from "./rollout.tsx";
 
 // Code of a tab is loaded when it is opened.
@@ -142,7 +142,9 @@ function Content({ one, offers }: PartProps): ReactNode {
   };
   return (
     <Stack gap="md">
-      <Notices one={one} onLogs={() => setTab("logs")} />
+      <Notices one={one}>
+        <FailureLog id={id} onLogs={() => setTab("logs")} />
+      </Notices>
       {one.status !== "deleted" && <Figures one={one} offers={offers} />}
       <PhaseStrip one={one} />
       <Rollout one={one} />
@@ -176,7 +178,7 @@ function Content({ one, offers }: PartProps): ReactNode {
           </Tabs.Panel>
           <Tabs.Panel value="events">
             <Section>
-              <Events id={id} onInstance={showLog} />
+              <Events path={`/deploy/${encodeURIComponent(id)}/events`} onInstance={showLog} />
             </Section>
           </Tabs.Panel>
           <Tabs.Panel value="settings">
@@ -190,63 +192,3 @@ function Content({ one, offers }: PartProps): ReactNode {
     </Stack>
   );
 }
-
-/** What is wrong, verbatim, and what to do about it. */
-function Notices({ one, onLogs }: { one: Deployment; onLogs: () => void }): ReactNode {
-  const { status, fail_reason: failure, update_error: reverted, pending_reasons: pending, progress } = one;
-  const { trouble = "" } = progress ?? {};
-  return (
-    <>
-      {status === "deleted" && (
-        <Alert color="gray" variant="light">
-          {words.gone}
-        </Alert>
-      )}
-      {failure && (
-        <Alert color="red" variant="light" icon={<IconAlertTriangle />} title={words.failure} role="alert">
-          <Verbatim text={failure} />
-          {status === "failed" && <Text size="sm">{words.failureAdvice}</Text>}
-          <FailureLog id={one.deploy_id} onLogs={onLogs} />
-        </Alert>
-      )}
-      {reverted && (
-        <Alert color="yellow" variant="light" icon={<IconAlertTriangle />} title={words.rolledBack}>
-          <Verbatim text={reverted} />
-          <Text size="sm">{words.rolledBackAdvice}</Text>
-        </Alert>
-      )}
-      {pending.length > 0 && (
-        <Alert color="yellow" variant="light" icon={<IconClock />} title={words.waiting}>
-          <ul className="reasons">
-            {pending.map(({ host, why }) => (
-              <li key={`${host}${why}`}>
-                <b>{host || words.allHosts}</b>: {why}
-              </li>
-            ))}
-          </ul>
-          <Text size="sm">{words.waitingAdvice}</Text>
-        </Alert>
-      )}
-      {trouble && (
-        <Alert color="yellow" variant="light" icon={<IconClock />} title={words.trouble}>
-          <Verbatim text={trouble} />
-        </Alert>
-      )}
-      <StartProgress one={one} />
-    </>
-  );
-}
-
-const Verbatim = ({ text: of }: { text: string }): ReactNode => (
-  <Text size="sm" mb={4} className="verbatim">
-    {of.split(/(https:\/\/[^\s,;)]+[^\s,;).:])/).map((part, index) =>
-      index % 2 === 0 ? (
-        part
-      ) : (
-        <Anchor key={part} href={part} target="_blank" rel="noreferrer" inherit>
-          {part}
-        </Anchor>
-      ),
-    )}
-  </Text>
-);

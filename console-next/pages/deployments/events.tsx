@@ -1,14 +1,14 @@
 // What happened to a deployment or an agent, newest first.
-import { Anchor, Button, Group, Text, Timeline } from "@mantine/core";
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { Anchor, Group, Text, Timeline } from "@mantine/core";
 import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
-import { useApi } from "../../api/client.ts";
+import { usePages } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
 import type { DeploymentEvent } from "../../domain/phases.ts";
 import { styleOf } from "../../domain/status.ts";
 import { text } from "../../text/deployments.ts";
 import { Choice } from "../../ui/choice.tsx";
+import { More } from "../../ui/filters.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Empty } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
@@ -18,26 +18,15 @@ type EventPage = Responses["GET /deploy/{deploy_id}/events"];
 const words = text.events;
 
 interface EventsProps {
-  readonly id: string;
+  /** Without its query. */
+  readonly path: string;
   /** Opens the log of an instance. */
   readonly onInstance?: (instance: string) => void;
 }
 
-export function Events({ id, onInstance }: EventsProps): ReactNode {
-  const api = useApi();
+export function Events({ path, onInstance }: EventsProps): ReactNode {
   const [kind, setKind] = useFilter("events");
-  const path = `/deploy/${encodeURIComponent(id)}/events`;
-  const query = useInfiniteQuery({
-    queryKey: [path, "all"],
-    queryFn: ({ pageParam }) =>
-      api.call<EventPage>(
-        "GET",
-        `${path}?${new URLSearchParams({ limit: "100", ...(pageParam ? { cursor: pageParam } : {}) })}`,
-      ),
-    initialPageParam: "",
-    getNextPageParam: (page: EventPage) => page.next_cursor,
-    refetchInterval: 5000,
-  });
+  const query = usePages<EventPage>(path, { limit: "100" }, { everyMs: 5000 });
   return (
     <Loaded query={query}>
       {({ pages }) => {
@@ -51,16 +40,7 @@ export function Events({ id, onInstance }: EventsProps): ReactNode {
               </Text>
             </Group>
             {events.length === 0 ? <Empty>{words.empty}</Empty> : <EventList events={events} onInstance={onInstance} />}
-            {query.hasNextPage && (
-              <Button
-                variant="default"
-                size="xs"
-                loading={query.isFetchingNextPage}
-                onClick={() => void query.fetchNextPage()}
-              >
-                {words.more}
-              </Button>
-            )}
+            <More of={query} label={words.more} />
           </>
         );
       }}

@@ -36,7 +36,13 @@ const maxLines = 1000;
 const periodSeconds: Readonly<Record<string, number>> = { "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800 };
 const minuteMs = 60_000;
 
-export function Logs({ id }: { id: string }): ReactNode {
+interface LogsProps {
+  readonly id: string;
+  /** Of the request, for an operator who reads the log of a customer. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export function Logs({ id, headers }: LogsProps): ReactNode {
   const [level, setLevel] = useFilter("level");
   const [instance, setInstance] = useFilter("instance");
   const [period, setPeriod] = useFilter("logs");
@@ -53,6 +59,7 @@ export function Logs({ id }: { id: string }): ReactNode {
   });
   const log = useGet<Responses["GET /v1/deployment_logs/query"]>(`/v1/deployment_logs/query?${query}`, {
     everyMs: isFollowing ? 3000 : undefined,
+    ...(headers ? { headers } : {}),
   });
   const entries = log.data?.entries;
   const all = useMemo(() => (entries ? readLines(entries as Entries) : []), [entries]);

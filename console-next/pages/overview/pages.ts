@@ -27,6 +27,7 @@ export const startPages: readonly PageEntry[] = [
     path: "/playground",
     title: playground.title,
     icon: IconFlask,
+    isForOwner: true,
     load: async () => (await import("../playground/playground.tsx")).Playground,
   },
   {

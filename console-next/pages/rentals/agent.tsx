@@ -183,7 +183,7 @@ function Content({ one, type }: PartProps): ReactNode {
         </Tabs.Panel>
         <Tabs.Panel value="events">
           <Section>
-            <Events id={one.id} />
+            <Events path={`/deploy/${encodeURIComponent(one.id)}/events`} />
           </Section>
         </Tabs.Panel>
       </Tabs>

@@ -2,6 +2,7 @@ import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import { fromUsd } from "../../../proto/money.ts";
+import { type SuspendReason, suspendReasons } from "../../../proto/suspend-reason.ts";
 import { badRequest } from "../../service-error.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -46,11 +47,19 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
       query: Type.Optional(
         Type.String({ maxLength: 320, description: "Part of an e-mail address, a display name or a uid" }),
       ),
+      suspended: Type.Optional(
+        Type.Unsafe<SuspendReason | "any">({
+          type: "string",
+          enum: ["any", ...suspendReasons],
+          description: "Accounts that are suspended for this reason, or for any",
+        }),
+      ),
       ...Page,
     }),
     answer: AccountList,
-    async handler({ query }) {
-      const { accounts, nextCursor } = await operator.accounts(query.query ?? "", query.cursor, query.limit ?? 50);
+    async handler({ query: { query = "", suspended, cursor, limit } }) {
+      const filter = { query, ...(suspended === undefined ? {} : { suspended }) };
+      const { accounts, nextCursor } = await operator.accounts(filter, cursor, limit ?? 50);
       return { accounts: accounts.map(renderSummary), next_cursor: nextCursor };
     },
   });

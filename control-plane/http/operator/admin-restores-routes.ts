@@ -2,6 +2,7 @@ import { type Static, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano, toUsd } from "../../../proto/money.ts";
 import type { NoticedRestore } from "../../fleet/store.ts";
+import type { DatabaseBackup } from "../../oversight/store.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { readTime } from "../core/read-range.ts";
 import type { OperatorFeatures } from "./features.ts";
@@ -15,9 +16,10 @@ export function addAdminAuditRoutes(endpoints: Endpoints, { audit }: OperatorFea
     summary: "List audit log entries, newest first",
     query: AuditQuery,
     answer: AuditPage,
-    async handler({ query: { account, action, from, to, cursor, limit } }) {
+    async handler({ query: { account, actor, action, from, to, cursor, limit } }) {
       const filter = {
         ...(account === undefined ? {} : { account: account as AccountId }),
+        ...(actor === undefined ? {} : { actor }),
         ...(action === undefined ? {} : { action }),
         ...(from === undefined ? {} : { fromMs: readTime("from", from, "query") }),
         ...(to === undefined ? {} : { toMs: readTime("to", to, "query") }),
@@ -61,14 +63,53 @@ const RestoresBody = Type.Object({ restores: Type.Array(RestoreBody) });
 
 const maxRestores = 20;
 
-export function addRestoreRoutes(endpoints: Endpoints, { restores }: OperatorFeatures): void {
+const BackupBody = Type.Object({
+  file: Type.String(),
+  taken_at: time("Moment of its content"),
+  size_bytes: Type.Integer(),
+  rows: Type.Integer({ description: "Of all tables" }),
+  version: Type.String({ description: "Version of Stoker that created it" }),
+  verified_at: orNull(time("Last trial restore that succeeded; null: none yet")),
+});
+const BackupsBody = Type.Object({
+  last_taken_at: orNull(time("Moment of the newest backup; null: none is known")),
+  last_verified_at: orNull(time("Last trial restore of any backup that succeeded; null: none")),
+  backups: Type.Array(BackupBody),
+});
+type BackupsBody = Static<typeof BackupsBody>;
+
+const maxBackups = 100;
+
+export function addRestoreRoutes(endpoints: Endpoints, { backupNotes, restores }: OperatorFeatures): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/backups", {
+    summary: "List backups of the control plane that succeeded, newest first, with their last trial restore",
+    answer: BackupsBody,
+    handler: async () => renderBackups(await backupNotes.list(maxBackups)),
+  });
 
   admin.get("/v1/admin/restores", {
     summary: "List restores of the database, newest first, with awaited hosts and recovered usage",
     answer: RestoresBody,
     handler: async () => ({ restores: (await restores.list(maxRestores)).map(rendered) }),
   });
+}
+
+function renderBackups(backups: readonly DatabaseBackup[]): BackupsBody {
+  const verified = backups.flatMap(({ verifiedAt }) => (verifiedAt ? [verifiedAt.toISOString()] : []));
+  return {
+    last_taken_at: backups[0]?.takenAt.toISOString() ?? null,
+    last_verified_at: verified.toSorted().at(-1) ?? null,
+    backups: backups.map((one) => ({
+      file: one.file,
+      taken_at: one.takenAt.toISOString(),
+      size_bytes: one.sizeBytes,
+      rows: one.rows,
+      version: one.version,
+      verified_at: one.verifiedAt?.toISOString() ?? null,
+    })),
+  };
 }
 
 const rendered = ({ report, ...one }: NoticedRestore): RestoreBody => ({

@@ -6,6 +6,7 @@ import type { NodeWeightsOrders } from "../../fleet/node-weights.ts";
 import type { ReconcileStore } from "../../fleet/store.ts";
 import type { Incidents } from "../../oversight/incidents.ts";
 import type { Oversight } from "../../oversight/oversight.ts";
+import type { BackupNotes } from "../../oversight/store.ts";
 import type { Top } from "../../oversight/top.ts";
 import type { LimitRequests } from "../../quotas/limit-requests.ts";
 import type { SeriesReader } from "../../series/series.ts";
@@ -18,6 +19,7 @@ export interface OperatorFeatures {
   readonly hosts: HostOperations;
   readonly drainPreview: PreviewDrain;
   readonly nodeWeights: NodeWeightsOrders;
+  readonly backupNotes: BackupNotes;
   readonly restores: Pick<ReconcileStore, "list">;
   readonly oversight: Oversight;
   readonly top: Top;

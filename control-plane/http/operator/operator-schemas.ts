@@ -86,6 +86,7 @@ export const LiftRequest = Type.Object({
 const time = Type.String({ maxLength: 40, description: "Unix seconds, or ISO 8601 with offset" });
 export const AuditQuery = Type.Object({
   account: Type.Optional(Type.String({ maxLength: 64, description: "Entries whose actor or account is this account" })),
+  actor: Type.Optional(Type.String({ maxLength: 64, description: "Entries by this account, or by `system`" })),
   action: Type.Optional(Type.String({ maxLength: 64, description: "noun.verb, or only the noun" })),
   from: Type.Optional(time),
   to: Type.Optional(time),
@@ -98,9 +99,11 @@ export const AuditPage = Type.Object({
       id: Type.String(),
       at: Type.String({ description: "ISO 8601" }),
       actor: Type.String({ description: "uid, or system" }),
+      actor_email: nullable.string(),
       action: Type.String(),
       subject: Type.String(),
       account: nullable.string({ description: "uid; null: the installation" }),
+      account_email: nullable.string(),
       ip: Type.String(),
       before: Type.Unknown(),
       after: Type.Unknown(),

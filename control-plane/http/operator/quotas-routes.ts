@@ -4,7 +4,7 @@ import type { AccountId } from "../../../proto/ids.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { AccountLimits, GpuPool } from "../../quotas/limit-requests.ts";
 import { maxWeight } from "../../quotas/rate-limits.ts";
-import type { LimitKind, LimitRequest, ListedRequest } from "../../quotas/store.ts";
+import type { AnyLimitRequest, LimitKind, LimitRequest, ListedRequest } from "../../quotas/store.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
@@ -67,18 +67,34 @@ export const Decision = Type.Object({
   revision: Type.Optional(nullable.integer({ description: "Revision that was read; 409 if it has changed" })),
 });
 
-const listedFields = {
+const requestFields = {
   id: Type.String(),
+  reason: Type.String(),
+  created_at: Type.Integer(inSeconds),
+  status: Type.Unsafe<"open" | "approved" | "rejected" | "withdrawn">({
+    type: "string",
+    enum: ["open", "approved", "rejected", "withdrawn"],
+  }),
+  resolved_at: nullable.integer(inSeconds),
+  resolution_reason: nullable.string({ description: "The operator's answer" }),
+};
+const listedFields = {
+  ...requestFields,
   uid: Type.String(),
   email: Type.String(),
   display_name: Type.String(),
-  reason: Type.String(),
   revision: Type.Integer(),
-  created_at: Type.Integer(inSeconds),
-  status: Type.Unsafe<string>({ type: "string", enum: ["open", "approved", "rejected", "withdrawn"] }),
-  resolved_at: nullable.integer(inSeconds),
-  resolution_reason: nullable.string(),
 };
+/** Of either kind: the limits of the other are null. */
+const OwnLimitRequest = Type.Object({
+  ...requestFields,
+  kind: Type.Unsafe<LimitKind>({ type: "string", enum: ["rate", "gpu"] }),
+  rate_limit: nullable.integer({ description: "Requested concurrent requests per model" }),
+  tpm_rate_limit: nullable.integer({ description: "Requested tokens per minute, per model; null: unchanged" }),
+  gpu_max: Type.Union([Counts, Type.Null()]),
+  gpu_min: Type.Union([Counts, Type.Null()]),
+});
+type OwnLimitRequest = Static<typeof OwnLimitRequest>;
 export const ListedGpuRequest = Type.Object({ ...listedFields, requested_max: Counts, requested_min: Counts });
 export type ListedGpuRequest = Static<typeof ListedGpuRequest>;
 export const ListedRateRequest = Type.Object({
@@ -114,6 +130,10 @@ export const LimitsBody = Type.Object({
 });
 export type LimitsBody = Static<typeof LimitsBody>;
 
+const OwnRequestsQuery = Type.Object({
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
+});
+
 export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key" });
   const pool = endpoints.with({ tag: "gpu pool", access: "key" });
@@ -137,6 +157,23 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     async handler({ caller, body }) {
       const { rate_limit: concurrent, tpm_rate_limit: tokens, reason } = body;
       await quotas.requestRates(caller.account, { concurrent, tokensPerMinute: tokens ?? null, reason });
+    },
+  });
+
+  own.delete("/v1/me/rate_limit/request/:request_id", {
+    summary: "Withdraw the open request for higher rate limits",
+    refusals: [404, 409],
+    handler: ({ caller, params }) => quotas.withdrawRates(caller.account, params.request_id),
+  });
+
+  own.get("/v1/me/limit_requests", {
+    isOpenToOperators: true,
+    summary: "List the account's requests for rate limits and GPUs with the operator's answers, newest first",
+    query: OwnRequestsQuery,
+    answer: Type.Object({ requests: Type.Array(OwnLimitRequest) }),
+    refusals: [404],
+    async handler({ caller, query }) {
+      return { requests: (await quotas.requestsOf(caller.account, query.limit ?? 20)).map(renderOwn) };
     },
   });
 
@@ -242,20 +279,37 @@ export function renderLimits({ rates, max, min }: AccountLimits): LimitsBody {
   };
 }
 
+function renderOwn(request: AnyLimitRequest): OwnLimitRequest {
+  const gpu = request.kind === "gpu" ? request.requested : undefined;
+  const rate = request.kind === "rate" ? request.requested : undefined;
+  return {
+    ...answered(request),
+    kind: request.kind,
+    rate_limit: rate?.concurrent ?? null,
+    tpm_rate_limit: rate?.tokensPerMinute ?? null,
+    gpu_max: gpu?.max ?? null,
+    gpu_min: gpu?.min ?? null,
+  };
+}
+
 function listed(request: ListedRequest) {
   return {
-    id: request.id,
+    ...answered(request),
     uid: request.account,
     email: request.email,
     display_name: request.displayName,
-    reason: request.reason,
     revision: request.revision,
-    created_at: unixSeconds(request.createdAtMs),
-    status: request.decision ?? "open",
-    resolved_at: unixSecondsOrNull(request.resolvedAtMs),
-    resolution_reason: request.resolutionReason,
   };
 }
+
+const answered = (request: LimitRequest) => ({
+  id: request.id,
+  reason: request.reason,
+  created_at: unixSeconds(request.createdAtMs),
+  status: request.decision ?? ("open" as const),
+  resolved_at: unixSecondsOrNull(request.resolvedAtMs),
+  resolution_reason: request.resolutionReason,
+});
 
 const Page = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })) });
 

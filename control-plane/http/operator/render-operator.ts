@@ -33,6 +33,12 @@ export function renderDetail(one: AccountDetail): AdminAccount {
   };
 }
 
-export function renderAudit({ id, atMs, ...entry }: AuditRecord) {
-  return { id: String(id), at: new Date(atMs).toISOString().replace("Z", "+00:00"), ...entry };
+export function renderAudit({ id, atMs, actorEmail, accountEmail, ...entry }: AuditRecord) {
+  return {
+    id: String(id),
+    at: new Date(atMs).toISOString().replace("Z", "+00:00"),
+    ...entry,
+    actor_email: actorEmail,
+    account_email: accountEmail,
+  };
 }

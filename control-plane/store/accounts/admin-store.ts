@@ -25,7 +25,7 @@ export function createAdminStore(db: Db): AdminAccountStore {
       return row?.account;
     },
 
-    list(query, after, limit) {
+    list({ query, suspended }, after, limit) {
       let rows = living().orderBy("account.createdAt", "desc").orderBy("account.accountId", "desc").limit(limit);
       if (query !== "") {
         const text = query.toLowerCase();
@@ -33,6 +33,17 @@ export function createAdminStore(db: Db): AdminAccountStore {
           sql<boolean>`position(${text} in lower(email || ' ' || display_name || ' ' || account.account_id)) > 0`,
         );
       }
+      if (suspended === "any") rows = rows.where("suspendReason", "is not", null);
+      else if (suspended !== undefined)
+        rows = rows.where((row) =>
+          row.exists(
+            row
+              .selectFrom("accountSuspension")
+              .select(sql.lit(1).as("one"))
+              .whereRef("accountSuspension.accountId", "=", "account.accountId")
+              .where("reason", "=", suspended),
+          ),
+        );
       if (after !== undefined)
         rows = rows.where(
           sql<boolean>`(account.created_at, account.account_id) <

@@ -51,16 +51,19 @@ export const auditOwn = (
 
 export function createAuditStore(db: Db): AuditStore {
   return asked<AuditStore>({
-    async read({ account, action, fromMs, toMs }, before, limit) {
+    async read({ account, actor, action, fromMs, toMs }, before, limit) {
       let query = db
         .selectFrom("audit")
-        .select(["auditId as id", epochMs("at").as("atMs"), "actor", "action", "subject", "accountId as account"])
-        .select(["ip", "before", "after", "note"])
+        .leftJoin("account as by", "by.accountId", "audit.actor")
+        .leftJoin("account as of", "of.accountId", "audit.accountId")
+        .select(["auditId as id", epochMs("at").as("atMs"), "actor", "action", "subject", "audit.accountId as account"])
+        .select(["ip", "before", "after", "note", "by.email as actorEmail", "of.email as accountEmail"])
         .orderBy("auditId", "desc")
         .limit(limit);
       if (before !== undefined) query = query.where("auditId", "<", before);
       if (account !== undefined)
-        query = query.where((row) => row.or([row("accountId", "=", account), row("actor", "=", account)]));
+        query = query.where((row) => row.or([row("audit.accountId", "=", account), row("actor", "=", account)]));
+      if (actor !== undefined) query = query.where("actor", "=", actor);
       if (action !== undefined)
         query = query.where((row) =>
           row.or([

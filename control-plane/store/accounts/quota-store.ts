@@ -3,6 +3,7 @@ import type { GpuType } from "../../../proto/gpu.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type { Act } from "../../act.ts";
 import type {
+  AnyLimitRequest,
   Filing,
   GpuUse,
   LimitChange,
@@ -43,6 +44,16 @@ export function createQuotaStore(db: Db): QuotaStore {
         .orderBy("resolvedAt", "desc")
         .limit(1)
         .executeTakeFirst(),
+
+    requestsOf: (account, limit) =>
+      db
+        .selectFrom("limitRequest")
+        .select(requestColumns)
+        .where("accountId", "=", account)
+        .orderBy("createdAt", "desc")
+        .limit(limit)
+        .$castTo<AnyLimitRequest>()
+        .execute(),
 
     file: <Kind extends LimitKind>(account: AccountId, kind: Kind, id: string, decide: Decide<Kind>) =>
       inTransaction(db, async (trx) => {

@@ -22,6 +22,7 @@ import * as oneMinute from "../migrations/0056-one-minute.ts";
 import * as events from "../migrations/0057-events.ts";
 import * as series from "../migrations/0058-series.ts";
 import * as incidents from "../migrations/0059-incidents.ts";
+import * as databaseBackup from "../migrations/0063-database-backup.ts";
 import * as serverBatch from "../migrations/0064-server-batch.ts";
 import * as accountWeights from "../migrations/0065-account-weights.ts";
 import * as limitAlerts from "../migrations/0061-limit-alerts.ts";
@@ -51,6 +52,7 @@ const migrations: Record<string, Migration> = {
   "0057-events": events,
   "0058-series": series,
   "0059-incidents": incidents,
+  "0063-database-backup": databaseBackup,
   "0064-server-batch": serverBatch,
   "0065-account-weights": accountWeights,
   "0061-limit-alerts": limitAlerts,

@@ -35,6 +35,19 @@ interface CoreTables {
   };
   /** Newest key-encryption key that a control plane has. */
   replicaKek: { replicaId: string; version: number };
+  /** Backups of this database that succeeded, by the name of the file. */
+  databaseBackup: {
+    file: string;
+    /** Of the snapshot. */
+    takenAt: Time;
+    sizeBytes: bigint;
+    /** Of all tables. */
+    rowCount: bigint;
+    /** Of Stoker. */
+    version: string;
+    /** Last trial restore that succeeded; null: none yet. */
+    verifiedAt: Time | null;
+  };
   /** Announced changes: every replica reads new rows each second; NOTIFY only wakes it. */
   change: { seq: Generated<bigint>; topic: string; subject: string; at: DefaultTime };
 }

@@ -60,6 +60,10 @@ export function createIncidentStore(db: Db): IncidentStore {
       const money = await sql<{ imbalance: bigint; loss: bigint; quarantined: bigint }>`select ${moneySums}`.execute(
         db,
       );
+      const { rows: backups } = await sql<{ installedAt: Date | null; newestAt: Date | null; verifiedAt: Date | null }>`
+        select (select min(created_at) from account) as installed_at, max(taken_at) as newest_at,
+          max(verified_at) as verified_at from database_backup`.execute(db);
+      const { installedAt, newestAt, verifiedAt } = backups[0] ?? {};
       const { imbalance = 0n, loss = 0n, quarantined = 0n } = money.rows[0] ?? {};
       return {
         revokedHosts: new Set<HostId>(revoked.map((row) => row.hostId)),
@@ -68,6 +72,11 @@ export function createIncidentStore(db: Db): IncidentStore {
         imbalance,
         lossOfHour: loss,
         quarantined: Number(quarantined),
+        backups: {
+          installedAt: installedAt ?? undefined,
+          newestAt: newestAt ?? undefined,
+          verifiedAt: verifiedAt ?? undefined,
+        },
       };
     },
 

@@ -6,6 +6,7 @@ import { acknowledgedKeptMs } from "../../../proto/usage-record.ts";
 import { checkSecrets } from "../../accounts/check-secrets.ts";
 import { accountSecretsOf } from "../../accounts/secret-files.ts";
 import { createAccountStore } from "../../store/accounts/accounts-store.ts";
+import { noteBackup } from "../../store/core/backup-notes.ts";
 import { openDatabase } from "../../store/core/database.ts";
 import {
   type DatabaseFacts,
@@ -222,8 +223,14 @@ export async function listBackups({ backupsDir }: Pick<BackupPlaces, "backupsDir
   return notes.filter((note) => names.includes(note.file)).toSorted((a, b) => b.takenAtMs - a.takenAtMs);
 }
 
-async function writeNote({ backupsDir }: BackupPlaces, note: BackupNote): Promise<BackupNote> {
+/** Beside the backup, and in the database, where operators see it. */
+async function writeNote({ backupsDir, databaseUrl }: BackupPlaces, note: BackupNote): Promise<BackupNote> {
   await writeFile(join(backupsDir, `${note.file}.json`), `${JSON.stringify(note)}\n`, { mode: 0o600 });
+  const { file, takenAtMs, sizeBytes, rows, version, verifiedAtMs } = note;
+  const verifiedAt = verifiedAtMs === null ? null : new Date(verifiedAtMs);
+  await inDatabase(databaseUrl, (db) =>
+    noteBackup(db, { file, takenAt: new Date(takenAtMs), sizeBytes, rows, version, verifiedAt }),
+  );
   return note;
 }
 

@@ -157,7 +157,7 @@ const backupsIn = (folder: string) => readdirSync(folder).filter((name) => name.
 
 describe.runIf(programs)("stoker admin backup create", () => {
   it("leaves no plain text when killed, and the next run removes the remains", async () => {
-    const { backups, temporary, secrets, recipient, start, create } = await openInstallation();
+    const { url, backups, temporary, secrets, recipient, start, create } = await openInstallation();
     const child = start("create", "--recipient", recipient);
     await vi.waitFor(() => {
       const sizes = readdirSync(backups, { recursive: true }).map((name) => statSync(join(backups, String(name))).size);
@@ -173,6 +173,9 @@ describe.runIf(programs)("stoker admin backup create", () => {
     const { status, out, error } = await create();
     expect(status, error).toBe(0);
     expect(out).toContain("verified");
+    expect(await query(url, "select file, verified_at > taken_at as verified from database_backup")).toEqual([
+      { file: backupsIn(backups)[0], verified: true },
+    ]);
     expect(readdirSync(backups).toSorted()).toEqual([...backupsIn(backups), `${backupsIn(backups)[0]}.json`]);
     expect(plainFiles(backups, plain)).toEqual([]);
   }, 120_000);

@@ -141,7 +141,14 @@ describe("the audit log", () => {
         note: expect.any(String),
       },
     ]);
-    expect(records[0]).toMatchObject({ actor: "u:1000000000000", ip: "192.0.2.7", subject: account, account });
+    const emails = { actorEmail: null, accountEmail: expect.stringContaining("@") };
+    expect(records[0]).toMatchObject({
+      actor: "u:1000000000000",
+      ip: "192.0.2.7",
+      subject: account,
+      account,
+      ...emails,
+    });
   });
 
   it("has no entry for an act that changed nothing or failed", async () => {
@@ -163,6 +170,9 @@ describe("the audit log", () => {
       (await office.audit.read(filter, undefined, 50)).records.length;
     expect(await count({ account: b })).toBe(2);
     expect(await count({ account: a })).toBe(3);
+    expect(await count({ actor: a })).toBe(1);
+    expect(await count({ actor: "system" })).toBe(2);
+    expect(await count({ actor: a, account: a })).toBe(1);
     expect(await count({ action: "account.suspend" })).toBe(2);
     expect(await count({ action: "account.sus" })).toBe(0);
     expect(await count({ fromMs: Date.now() + 60_000 })).toBe(0);
@@ -194,7 +204,7 @@ describe("the operator's list of accounts", () => {
     const made: AccountId[] = [];
     for (let i = 0; i < 5; i++) made.unshift(await office.account(BigInt(i)));
     const uids = async (query: string, cursor?: string, limit = 50) => {
-      const page = await office.operator.accounts(query, cursor, limit);
+      const page = await office.operator.accounts({ query }, cursor, limit);
       return { uids: page.accounts.map(({ account }) => account), cursor: page.nextCursor };
     };
     expect((await uids("")).uids).toEqual(made);
@@ -207,6 +217,22 @@ describe("the operator's list of accounts", () => {
     expect([...first.uids, ...second.uids, ...third.uids]).toEqual(made);
     expect(third.cursor).toBeNull();
     await expect(uids("", "' or true")).rejects.toMatchObject({ code: "bad_cursor" });
+  });
+
+  it("can be limited to suspended accounts, and to a reason among several", async () => {
+    const office = await openOffice();
+    const [good, poor, banned] = [await office.account(1n), await office.account(2n), await office.account(3n)];
+    await office.operator.suspend(poor, "balance", act("empty"));
+    await office.operator.suspend(banned, "balance", act("empty"));
+    await office.operator.suspend(banned, "admin", act("abuse"));
+    const found = async (filter: Omit<Parameters<typeof office.operator.accounts>[0], "query">) => {
+      const page = await office.operator.accounts({ query: "", ...filter }, undefined, 10);
+      return page.accounts.map(({ account }) => account);
+    };
+    expect(await found({})).toEqual([banned, poor, good]);
+    expect(await found({ suspended: "any" })).toEqual([banned, poor]);
+    expect(await found({ suspended: "balance" })).toEqual([banned, poor]);
+    expect(await found({ suspended: "admin" })).toEqual([banned]);
   });
 
   it("shows funds, keys, deployments and why an account is suspended", async () => {
@@ -238,7 +264,7 @@ describe("a deleted account", () => {
     const left = await office.operator.account(account);
     expect(left).toMatchObject({ account, email: account, displayName: account, keys: 0, deployments: 0 });
     expect(left).toMatchObject({ credited: 7n, spent: 2n, funds: 5n, deletedAtMs: expect.any(Number) });
-    expect((await office.operator.accounts("", undefined, 10)).accounts).toEqual([]);
+    expect((await office.operator.accounts({ query: "" }, undefined, 10)).accounts).toEqual([]);
     const { operator } = office;
     const acts = [
       () => operator.changeAccount(account, { isAdmin: true }, act()),

@@ -15,6 +15,7 @@ const calm: IncidentFacts = {
   imbalance: 0n,
   lossOfHour: 0n,
   quarantined: 0,
+  backups: { installedAt: undefined, newestAt: undefined, verifiedAt: undefined },
 };
 const sound: NodeView = {
   ...hostNode,
@@ -110,6 +111,18 @@ describe("what is an incident", () => {
       "critical restore_pending r1",
       "warning restore_incomplete r2",
     ]);
+  });
+
+  it("is a database without a recent backup, or without a recent trial restore", () => {
+    const ago = (hours: number) => new Date(nowMs - hours * 3_600_000);
+    const backups = (installedAt: Date, newestAt?: Date, verifiedAt?: Date) =>
+      found({ backups: { installedAt, newestAt, verifiedAt } });
+    expect(backups(ago(1))).toEqual([]);
+    expect(backups(ago(27))).toEqual(["info database_backup_stale "]);
+    expect(backups(ago(999), ago(25), ago(24))).toEqual([]);
+    expect(backups(ago(999), ago(27), ago(27))).toEqual(["warning database_backup_stale "]);
+    expect(backups(ago(999), ago(1))).toEqual(["warning database_backup_stale "]);
+    expect(backups(ago(999), ago(1), ago(200))).toEqual(["warning database_backup_stale "]);
   });
 
   it("has a runbook", () => {

@@ -1,0 +1,36 @@
+// What an entry of the audit log changed, field by field.
+
+export interface FieldChange {
+  /** `limits.max`; empty: the whole value. */
+  readonly name: string;
+  /** Undefined: there was none. */
+  readonly before: string | undefined;
+  readonly after: string | undefined;
+}
+
+/** Fields that differ between two JSON values, in the order of their names' first appearance. */
+export function changesOf(before: unknown, after: unknown): readonly FieldChange[] {
+  const old = fieldsOf(before);
+  const next = fieldsOf(after);
+  return [...new Set([...old.keys(), ...next.keys()])]
+    .map((name) => ({ name, before: old.get(name), after: next.get(name) }))
+    .filter((one) => one.before !== one.after);
+}
+
+export const changesText = (before: unknown, after: unknown): string =>
+  changesOf(before, after)
+    .map(({ name, before: old, after: next }) => `${name && `${name}: `}${old ?? "–"} → ${next ?? "–"}`)
+    .join("; ");
+
+/** Texts of the fields of a JSON value by name; lists stay whole. */
+function fieldsOf(value: unknown, name = ""): ReadonlyMap<string, string> {
+  if (value === null || value === undefined) return new Map();
+  if (typeof value !== "object") return new Map([[name, String(value)]]);
+  if (Array.isArray(value)) return new Map([[name, value.map((one) => textOf(one)).join(", ")]]);
+  return new Map(
+    Object.entries(value).flatMap(([key, part]) => [...fieldsOf(part, name === "" ? key : `${name}.${key}`)]),
+  );
+}
+
+const textOf = (value: unknown): string =>
+  typeof value === "object" && value !== null ? JSON.stringify(value) : String(value);

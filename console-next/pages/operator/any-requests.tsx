@@ -1,0 +1,36 @@
+import { SimpleGrid, TextInput } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { useFilter } from "../../app/place.ts";
+import { text } from "../../text/operator-requests.ts";
+import { FilterField } from "../../ui/filters.tsx";
+import { Form } from "../../ui/form.tsx";
+import { Page, Section } from "../../ui/page.tsx";
+import { RequestList } from "./request-list.tsx";
+
+/** Requests of one account, chosen first, and any request by its id. */
+export function AnyRequests(): ReactNode {
+  const [account] = useFilter("account");
+  const navigate = useNavigate();
+  return (
+    <Page title={text.title} about={text.about}>
+      <SimpleGrid cols={{ base: 1, md: 2 }}>
+        <Section title={text.byId} about={text.idHint}>
+          <Form
+            act={text.find}
+            isReading
+            onSend={async ({ id = "" }) =>
+              navigate({ to: `/any-request-log/${encodeURIComponent(id.trim())}` as never })
+            }
+          >
+            <TextInput aria-label={text.id} placeholder={text.id} name="id" maxLength={256} required />
+          </Form>
+        </Section>
+        <Section title={text.byAccount} about={text.choose}>
+          <FilterField name="account" label={text.account} maxLength={64} />
+        </Section>
+      </SimpleGrid>
+      {account !== "" && <RequestList key={account} account={account} />}
+    </Page>
+  );
+}
