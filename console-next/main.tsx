@@ -1,5 +1,5 @@
 import { MantineProvider } from "@mantine/core";
-import "@mantine/core/styles.css";
+import "./mantine-styles.ts";
 import { Notifications } from "@mantine/notifications";
 import "@mantine/notifications/styles.css";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";

@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Model aliases",
+  title: titles.aliases,
   about:
     "A name for one or several models: to change the model without changing programs, to try a new version on a part of the requests, or to fall back on another model.",
   create: "Create alias",

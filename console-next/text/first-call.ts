@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "First call",
+  title: titles.firstCall,
   about: "Create a key, get an answer, and copy the same request into your program.",
   key: {
     title: "1. A key",

@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Add hosts",
+  title: titles.fleetEnrolment,
   about: "A host joins with a token, which is valid for one host. Its key never leaves it.",
   create: {
     title: "Create a join token",

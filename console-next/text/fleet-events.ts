@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Events",
+  title: titles.fleetEvents,
   about: "What happened to hosts, GPUs, deployments and instances of all customers. Kept for 30 days.",
   noun: "Show",
   nouns: { "": "All", host: "Hosts", gpu: "GPUs", deployment: "Deployments", instance: "Instances" },

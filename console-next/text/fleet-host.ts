@@ -1,8 +1,11 @@
 // Page of one host: its state, actions and drain.
-const counted = (count: number, one: string): string => `${count.toLocaleString("en-US")} ${one}${count === 1 ? "" : "s"}`;
+import { titles } from "./titles.ts";
+
+const counted = (count: number, one: string): string =>
+  `${count.toLocaleString("en-US")} ${one}${count === 1 ? "" : "s"}`;
 
 export const text = {
-  title: "Host",
+  title: titles.fleetHost,
   back: "Fleet",
   since: "Since",
   tabs: { overview: "Overview", history: "History", events: "Events" },
@@ -16,7 +19,8 @@ export const text = {
     data_path_unreachable: "Check the address that the host announces (STOKER_ADVERTISE) and the network between.",
     records_unwritable: "Free disk space on the host: without usage records it admits no requests.",
   },
-  silent: (seconds: number) => `No message for ${Math.round(seconds)} s. Check that the machine runs and reaches this server.`,
+  silent: (seconds: number) =>
+    `No message for ${Math.round(seconds)} s. Check that the machine runs and reaches this server.`,
   revoked: "Its certificate is revoked: it gets no session and no requests.",
   acts: {
     cordon: "Cordon",
@@ -30,7 +34,8 @@ export const text = {
     cancelBody: "Instances that have moved stay where they are. New ones may be placed on it again.",
     uncordoned: "Back in use.",
     uncordonGpu: (index: number) => `Put GPU ${index} back into use?`,
-    uncordonGpuBody: (reason: string) => `It was taken out of use: ${reason}. Do this after it was repaired or replaced.`,
+    uncordonGpuBody: (reason: string) =>
+      `It was taken out of use: ${reason}. Do this after it was repaired or replaced.`,
     drain: "Drain",
     changeDrain: "Change the drain",
     adopt: "Adopt",
@@ -74,7 +79,8 @@ export const text = {
     },
     groupsAbout: {
       waits: "No other host can take them now. They serve until the deadline and stop then.",
-      stays: "Containers and agent instances have their data on this host's disk. They stay until their owners stop them.",
+      stays:
+        "Containers and agent instances have their data on this host's disk. They stay until their owners stop them.",
       moves: "A host has capacity for each.",
       stops: "Their deployments need no replacement.",
     },

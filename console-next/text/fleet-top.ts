@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Top",
+  title: titles.fleetTop,
   about: "What uses the most now: requests of the last minute, GPUs and queues of the last seconds.",
   by: "Of",
   kinds: { model: "Models", customer: "Customers", deployment: "Deployments", host: "Hosts" },

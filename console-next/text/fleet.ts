@@ -1,9 +1,11 @@
 // Fleet pages of the operator: heat map, hosts, drains, enrolment, top, events.
+import { titles } from "./titles.ts";
+
 const gpus = (count: number) => (count === 1 ? "1 GPU" : `${count.toLocaleString("en-US")} GPUs`);
 const hosts = (count: number) => (count === 1 ? "1 host" : `${count.toLocaleString("en-US")} hosts`);
 
 export const text = {
-  title: "Fleet",
+  title: titles.fleet,
   about: "Every host and GPU, and what runs on them.",
   gpus,
   hosts,

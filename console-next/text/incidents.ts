@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Incidents",
+  title: titles.incidents,
   about: "What is wrong now, most severe first, and what was wrong in the last 90 days.",
   state: "Show",
   states: { open: "Open", ended: "Ended" },

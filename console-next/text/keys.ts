@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "API keys",
+  title: titles.keys,
   about:
     "Programs call the API with a key. A key may be limited to models, addresses, a rate, a lifetime and a monthly budget.",
   create: "Create key",

@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Limits",
+  title: titles.limits,
   about: "What your account may use at once. Ask for more: the operator decides and you see the answer here.",
   rates: "Rate limits",
   concurrent: "Concurrent requests per model",

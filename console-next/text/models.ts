@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Models",
+  title: titles.models,
   about: "Models that this account can call now: public ones and its own deployments.",
   deployOther: "Deploy another model",
   task: "Task",
@@ -30,7 +32,7 @@ export const text = {
   try: "Try it",
 
   model: {
-    title: "Model",
+    title: titles.modelsModel,
     facts: "Details",
     name: "Name",
     copyName: "Copy the name",

@@ -1,8 +1,10 @@
 // The operator's pages of accounts.
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Accounts",
+  title: titles.operatorAccounts,
   about: "All accounts, newest first.",
-  account: "Account",
+  account: titles.operatorAccountsAccount,
   search: "E-mail, name or uid",
   allAccounts: "All",
   allSuspended: "Suspended",

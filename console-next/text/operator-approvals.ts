@@ -1,6 +1,8 @@
 // Requests of customers, as operators decide them.
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Requests",
+  title: titles.operatorApprovals,
   about: "What customers ask for. They see your note.",
   state: "Show",
   states: { "": "Open", decided: "Decided" },

@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Audit",
+  title: titles.operatorAudit,
   about: "Who changed or viewed what, newest first.",
   of: "Acts by or on this account, newest first.",
   actor: "Actor (uid)",

@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Backups",
+  title: titles.operatorBackups,
   about: "Backups of the control plane's database and secrets, and restores of the database.",
   last: "Last backup",
   lastTrial: "Last trial restore",

@@ -1,6 +1,8 @@
 // Deployments, containers and agent instances of all accounts.
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "All deployments",
+  title: titles.operatorDeployments,
   about: "Deployments, containers and agent instances of all accounts, newest first.",
   kind: "Kind",
   kinds: { "": "All", model: "Models", container: "Containers", agent_instance: "Agents" },
@@ -28,7 +30,7 @@ export const text = {
   empty: "No deployments match.",
   noOwn: "The account has no deployments.",
   detail: {
-    title: "Deployment",
+    title: titles.operatorDeploymentsDetail,
     back: "All deployments",
     of: "of",
     suspended: (reason: string) => `The account is suspended: ${reason}.`,

@@ -1,6 +1,8 @@
 // Money safety of the installation.
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Money safety",
+  title: titles.operatorMoney,
   about: "Whether every request is paid once, and what may cost the platform.",
   balanced: "The ledger is balanced.",
   imbalance: (amount: string) => `The ledger is out of balance by ${amount}.`,

@@ -1,6 +1,8 @@
 // Price book and discounts.
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Prices",
+  title: titles.operatorPrices,
   about: "What customers pay, from when on. Earlier usage keeps its price.",
   tabsLabel: "Prices and discounts",
   tabs: { prices: "Prices", discounts: "Discounts" },

@@ -1,6 +1,8 @@
 // External servers of upstream providers.
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Providers",
+  title: titles.operatorProviders,
   about: "Servers that run elsewhere and serve models here, with what they cost and may cost.",
   empty: "No external servers. Add one to serve its model through this installation.",
   model: "Model",

@@ -1,6 +1,8 @@
 // The operator's request log.
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "All requests",
+  title: titles.operatorRequests,
   about: "Figures of finished requests of every account for 60 days, without their content.",
   find: "Find request",
   id: "Request id (x-request-id)",
@@ -24,7 +26,7 @@ export const text = {
   tokensOut: "Tokens out",
   cost: "Cost",
   detail: {
-    title: "Request",
+    title: titles.operatorRequestsDetail,
     back: "All requests",
     attempt: (number: number) => `Attempt ${number}`,
     replaced: "A later attempt is billed instead of this one.",

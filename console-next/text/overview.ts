@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Overview",
+  title: titles.overview,
   about: "What your account used, and how fast it was answered.",
   aboutFleet: "What all accounts used, and how busy the hosts are.",
   newKey: "Your API key",

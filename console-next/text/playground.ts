@@ -1,7 +1,9 @@
+import { titles } from "./titles.ts";
+
 const seconds = (ms: number): string => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`);
 
 export const text = {
-  title: "Playground",
+  title: titles.playground,
   about: "Try models in the browser. Requests are billed as any other.",
   mode: "Mode",
   modes: {

@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Request log",
+  title: titles.requestLog,
   about:
     "Every finished request of the last months: how it ended, how long each phase took, what it cost. Never its content.",
   find: "Find a request",
@@ -48,7 +50,7 @@ export const text = {
   newest: "Newest",
   about50: "Search, order and export cover the rows shown. Filters cover the whole period.",
   detail: {
-    title: "Request",
+    title: titles.requestLogDetail,
     attempt: (number: number) => `Attempt ${number}`,
     attempts: (count: number) => `The gateway tried it ${count} times. Only the last attempt is billed.`,
     replaced: "A later attempt is billed instead of this one.",

@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Security",
+  title: titles.security,
   about: "How you sign in. Requests of programs use API keys and are not affected.",
   factors: "Second factors",
   none: "None. Anyone who knows your password can sign in.",

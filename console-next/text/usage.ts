@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Usage",
+  title: titles.usage,
   about: "What the account spent and on what: by model, key, end user and scoped token. Days and months are UTC.",
   view: "View",
   views: { "": "Days", months: "Months, as invoiced" },

@@ -1,5 +1,7 @@
+import { titles } from "./titles.ts";
+
 export const text = {
-  title: "Webhooks",
+  title: titles.webhooks,
   about: "Requests with a webhook field send their results to that URL, signed with your account's secret.",
   deliveries: "Deliveries",
   deliveriesEmpty:

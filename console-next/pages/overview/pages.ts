@@ -1,9 +1,6 @@
 import { IconBoxModel2, IconFlask, IconHome, IconRocket } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
-import { text as firstCall } from "../../text/first-call.ts";
-import { text as models } from "../../text/models.ts";
-import { text } from "../../text/overview.ts";
-import { text as playground } from "../../text/playground.ts";
+import { titles } from "../../text/titles.ts";
 
 const section = "start";
 
@@ -11,21 +8,21 @@ export const startPages: readonly PageEntry[] = [
   {
     section,
     path: "/",
-    title: text.title,
+    title: titles.overview,
     icon: IconHome,
     load: async () => (await import("./overview.tsx")).Overview,
   },
   {
     section,
     path: "/first-call",
-    title: firstCall.title,
+    title: titles.firstCall,
     icon: IconRocket,
     load: async () => (await import("../account/first-call.tsx")).FirstCall,
   },
   {
     section,
     path: "/playground",
-    title: playground.title,
+    title: titles.playground,
     icon: IconFlask,
     isForOwner: true,
     load: async () => (await import("../playground/playground.tsx")).Playground,
@@ -33,14 +30,14 @@ export const startPages: readonly PageEntry[] = [
   {
     section,
     path: "/models",
-    title: models.title,
+    title: titles.models,
     icon: IconBoxModel2,
     load: async () => (await import("../models/list.tsx")).Models,
   },
   {
     section,
     path: "/models/$name",
-    title: models.model.title,
+    title: titles.modelsModel,
     load: async () => (await import("../models/model.tsx")).ModelPage,
   },
 ];
