@@ -22,11 +22,11 @@ import * as oneMinute from "../migrations/0056-one-minute.ts";
 import * as events from "../migrations/0057-events.ts";
 import * as series from "../migrations/0058-series.ts";
 import * as incidents from "../migrations/0059-incidents.ts";
+import * as requestFilters from "../migrations/0060-request-filters.ts";
+import * as limitAlerts from "../migrations/0061-limit-alerts.ts";
 import * as databaseBackup from "../migrations/0063-database-backup.ts";
 import * as serverBatch from "../migrations/0064-server-batch.ts";
 import * as accountWeights from "../migrations/0065-account-weights.ts";
-import * as limitAlerts from "../migrations/0061-limit-alerts.ts";
-import * as requestFilters from "../migrations/0060-request-filters.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -52,11 +52,11 @@ const migrations: Record<string, Migration> = {
   "0057-events": events,
   "0058-series": series,
   "0059-incidents": incidents,
+  "0060-request-filters": requestFilters,
+  "0061-limit-alerts": limitAlerts,
   "0063-database-backup": databaseBackup,
   "0064-server-batch": serverBatch,
   "0065-account-weights": accountWeights,
-  "0061-limit-alerts": limitAlerts,
-  "0060-request-filters": requestFilters,
 };
 
 /**
