@@ -39,7 +39,7 @@ export function addBillingCommands(program: Command): void {
     .description("show an invoice with its lines")
     .run(async (terminal, id: string) => {
       const invoice = await terminal.api.call<WholeInvoice>("GET", `/payment/invoices/${encodeURIComponent(id)}`);
-      if (terminal.json) return terminal.show(invoice, String);
+      if (terminal.isStructured) return terminal.show(invoice, String);
       const total = { model: "total", units: "", rounded_amount: invoice.rounded_total };
       terminal.rows([...invoice.lines, total], {
         MODEL: "model",
@@ -53,7 +53,7 @@ export function addBillingCommands(program: Command): void {
     .description("list top-ups that wait or failed, and credits, newest first")
     .run(async (terminal) => {
       const found = await terminal.api.call<Funds>("GET", "/payment/funds?limit=100");
-      if (terminal.json) return terminal.show(found, String);
+      if (terminal.isStructured) return terminal.show(found, String);
       terminal.rows(found.payments, {
         CREATED: (one) => new Date(one.created_at * 1000).toISOString().slice(0, 10),
         KIND: "kind",
@@ -84,7 +84,7 @@ export function addBillingCommands(program: Command): void {
         return terminal.show(config, ({ webhook }) => webhook ?? "none");
       }
       const found = await terminal.api.call<Alerts>("GET", "/payment/limit-alerts?limit=100");
-      if (terminal.json) return terminal.show(found, String);
+      if (terminal.isStructured) return terminal.show(found, String);
       terminal.rows(found.alerts, {
         MONTH: "period",
         LIMIT: (one) => (one.scope === "account" ? "account" : `key ${one.name}`),

@@ -87,7 +87,7 @@ export function addLimits(program: Command): void {
           STATUS: "status",
           ANSWER: (one) => one.resolution_reason ?? "",
         },
-        "No requests.",
+        { empty: "No requests." },
       );
     });
 
