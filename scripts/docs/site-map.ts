@@ -33,6 +33,7 @@ const operations = [
   "rentals",
   "agent-instances",
   "monitoring",
+  "alerts",
   "incidents",
   "backups",
   "simulate",
@@ -41,16 +42,30 @@ const operations = [
 export const sections: readonly Section[] = [
   { title: "Start", sources: ["docs/README.md"] },
   {
+    title: "Guides",
+    sources: [
+      "first-call",
+      "deploy-a-model",
+      "lora",
+      "batches",
+      "webhooks",
+      "browsers",
+      "images-and-speech",
+      "rentals",
+      "agents",
+    ].map((name) => `docs/guides/${name}.md`),
+  },
+  {
     title: "Reference",
     sources: [
       "docs/errors.md",
       "docs/operations/command-line.md",
       "docs/clients.md",
       "docs/glossary.md",
-      "CHANGELOG.md",
+      "docs/changelog.md",
     ],
   },
-  { title: "Operations", sources: ["docs/operations.md", ...operations] },
+  { title: "Operations", sources: ["docs/operations.md", ...operations, "CHANGELOG.md"] },
 ];
 
 /** Pages by their source. Throws Error if a public folder contains a file that no section names. */
@@ -69,6 +84,7 @@ function titleOf(root: string, source: string): string {
 
 function pathOf(source: string): string {
   if (source === "docs/README.md") return "";
+  if (source === "CHANGELOG.md") return "operations/changelog";
   return source
     .replace(/^docs\//, "")
     .replace(/\.md$/, "")

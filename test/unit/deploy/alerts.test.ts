@@ -20,7 +20,7 @@ const file = join(import.meta.dirname, "../../../deploy/alerts.yaml");
 interface Rule {
   readonly alert: string;
   readonly expr: string;
-  readonly annotations: { readonly summary: string };
+  readonly annotations: { readonly summary: string; readonly runbook_url: string };
 }
 const { groups } = parse(readFileSync(file, "utf8")) as { groups: { readonly rules: readonly Rule[] }[] };
 const rules = groups.flatMap((group) => group.rules);
@@ -52,6 +52,16 @@ it("each alert asks for metrics that a page has, and says in a sentence what is 
     expect(unknown, alert).toEqual([]);
     expect(annotations.summary, alert).toMatch(/^.{20,}\.$/);
   }
+});
+
+it("each alert links to its runbook, and each runbook has an alert", () => {
+  const page = readFileSync(join(import.meta.dirname, "../../../docs/operations/alerts.md"), "utf8");
+  const sections = page.split(/^## /m).slice(1);
+  const titles = sections.map((text) => text.slice(0, text.indexOf("\n")));
+  expect(titles).toEqual(rules.map(({ alert }) => alert));
+  for (const { alert, annotations } of rules)
+    expect(annotations.runbook_url).toBe(`https://stoker.example.com/docs/operations/alerts#${alert.toLowerCase()}`);
+  for (const text of sections) for (const part of ["Means", "Check", "Do"]) expect(text).toContain(`**${part}.**`);
 });
 
 it("the convention's alerts are there, each once", () => {
