@@ -58,8 +58,15 @@ async function currentPrice(api: Api, name: string): Promise<Pricing | undefined
   const prices = (answer.body?.prices ?? []) as { readonly current: boolean; readonly rates: Pricing }[];
   const rates = prices.find((price) => price.current)?.rates;
   if (!rates) return undefined;
-  const { input, cached_input, output, characters, audio } = rates;
-  return { input, cached_input, output, ...(characters && { characters }), ...(audio && { audio }) };
+  const { input, cached_input, output, characters, audio, image, image_steps } = rates;
+  return {
+    input,
+    cached_input,
+    output,
+    ...(characters && { characters }),
+    ...(audio && { audio }),
+    ...(image && { image, image_steps: image_steps ?? 0 }),
+  };
 }
 
 async function existing(api: Api, model: FirstModel, step: Step): Promise<string | undefined> {

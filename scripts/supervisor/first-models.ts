@@ -3,6 +3,12 @@ import { readFileSync } from "node:fs";
 import type { DemoModel } from "../../control-plane/catalog/demo-model.ts";
 import { demoModelByKey, demoModelNamed } from "../../control-plane/catalog/demo-models.ts";
 import { readCatalogue } from "../../control-plane/catalog/model-catalogue.ts";
+import {
+  perMillion,
+  perUnit,
+  type Pricing as TokenPricing,
+  type UnitPricing,
+} from "../../control-plane/http/models/rates.ts";
 
 export interface FirstModel {
   readonly modelName: string;
@@ -20,16 +26,7 @@ export interface FirstModel {
   readonly weights: DemoModel["weights"] | undefined;
 }
 
-export interface Pricing {
-  /** USD per million tokens. */
-  readonly input: number;
-  readonly cached_input: number;
-  readonly output: number;
-  /** USD per million characters. */
-  readonly characters?: number;
-  /** USD per 1000 seconds. */
-  readonly audio?: number;
-}
+export type Pricing = TokenPricing & UnitPricing;
 
 /** Offered until the operator sets another price. */
 export const defaultPricing: Pricing = { input: 0.02, cached_input: 0.01, output: 0.04 };
@@ -67,19 +64,7 @@ function ofDemo({ modelName, task, repo, maxBatchSize, rates, ...demo }: DemoMod
     cpuRepo: repo,
     cpuContext: undefined,
     maxBatchSize,
-    pricing: {
-      input: usd(rates.input),
-      cached_input: usd(rates.cachedInput),
-      output: usd(rates.output),
-      ...(rates.units && {
-        characters: usd(rates.units.characters),
-        // Rates are per million milliseconds, which is 1000 seconds.
-        audio: usd(rates.units.audio),
-      }),
-    },
+    pricing: { ...perMillion(rates), ...perUnit(rates) },
     weights: demo.weights,
   };
 }
-
-/** From nano-USD, both per million tokens. */
-const usd = (nano: bigint): number => Number(nano) / 1e9;

@@ -18,6 +18,16 @@ test("finds every demo model by its short name, and models of the catalogue in a
   expect(firstModelOf("nobody/nothing")).toBeUndefined();
 });
 
+test("offers a demo model at its whole price, also for images", () => {
+  expect(firstModelOf("digits-diffusion")?.pricing).toMatchObject({
+    input: 0,
+    output: 0,
+    image: 0.001,
+    image_steps: 20,
+  });
+  expect(firstModelOf("smollm2-135m")?.pricing).toEqual({ input: 0.02, cached_input: 0.01, output: 0.04 });
+});
+
 test("deploys the small model by default, several in their order and each once, or none", () => {
   expect(namesOf([])).toEqual([smol]);
   const flags = ["piper-joe", "Qwen/Qwen3-0.6B", smol, "qwen/qwen3-0.6b"].flatMap((name) => ["--model", name]);

@@ -9,7 +9,7 @@ export interface ImageParams {
   readonly n: number;
   readonly width: number;
   readonly height: number;
-  /** Undefined: the number that the model's price refers to. */
+  /** Undefined: the number that the model's price refers to, otherwise the engine's own. */
   readonly steps?: number | null | undefined;
   /** Text of the picture. */
   readonly prompt?: string | undefined;
@@ -53,7 +53,8 @@ export function images(request: ImageParams, files?: ImageFiles): Completion {
 
 function unitsOf({ n, width, height, steps }: ImageParams, rates: UnitRates | undefined): TaskUnits {
   const pricedSteps = Number((rates?.imageUnit ?? 0n) / BigInt(pricedPixels));
-  return exactly({ images: n, imagePixelSteps: n * width * height * (steps ?? Math.max(1, pricedSteps)) });
+  // 0 where only the engine knows the steps: then they are not priced, and its figure is taken as it is.
+  return exactly({ images: n, imagePixelSteps: n * width * height * (steps ?? pricedSteps) });
 }
 
 /** Parses `1024x768`, which the schema has validated. */
