@@ -88,7 +88,9 @@ async function showUse(terminal: Terminal, { by = "model", order }: TopFlags, is
   // Besides the rows: their head and the hint.
   terminal.rows(isLive ? rows.slice(0, screenRows() - 2) : rows, {
     NAME: "name",
-    ...(by === "model" || by === "deployment" ? { OWNER: (one: Use["rows"][number]) => one.account?.email ?? "-" } : {}),
+    ...(by === "model" || by === "deployment"
+      ? { OWNER: (one: Use["rows"][number]) => one.account?.email ?? "-" }
+      : {}),
     "REQ/S": (one) => shown(one.requests_per_second),
     "ERR/S": (one) => shown(one.errors_per_second),
     "TOK/S": (one) => shown(one.tokens_per_second),
