@@ -9,7 +9,7 @@ export const text = {
   imbalanceAdvice: "This is a defect. Keep the logs and report it; do not correct the ledger by hand.",
   leased: "Reserved for requests",
   leases: (count: string) => `${count} open leases`,
-  held: "of it held by instances",
+  held: "Held by running instances",
   holds: (count: string) => `${count} instances`,
   loss: "Platform loss, last hour",
   lossNote: "usage that no customer could be charged for",

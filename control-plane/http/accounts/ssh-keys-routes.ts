@@ -17,6 +17,7 @@ export function addSshKeyRoutes(endpoints: Endpoints, { sshKeys }: AccountFeatur
   const own = endpoints.with({ tag: "account", access: "key" });
 
   own.get("/v1/ssh_keys", {
+    isOpenToOperators: true,
     summary: "List the account's SSH public keys",
     answer: Type.Array(SshKeyBody),
     handler: async ({ caller }) => (await sshKeys.list(caller.account)).map(rendered),

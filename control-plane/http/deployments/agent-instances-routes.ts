@@ -86,6 +86,7 @@ export function addAgentInstanceRoutes(
   const own = endpoints.with({ tag: "agents", access: "key" });
 
   own.get(`${base}/catalog`, {
+    isOpenToOperators: true,
     summary: "List types of agent instances and their plans",
     isFromMemory: true,
     answer: AgentCatalogAnswer,

@@ -106,6 +106,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
   });
 
   own.get("/v1/containers/params", {
+    isOpenToOperators: true,
     summary: "List images and GPU configurations for containers",
     answer: ContainerParams,
     async handler({ caller }) {
@@ -115,6 +116,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
   });
 
   own.get("/v1/containers/gpu_availability", {
+    isOpenToOperators: true,
     summary: "List GPU configurations with their availability and price",
     answer: GpuAvailability,
     handler: async ({ caller }) => ({

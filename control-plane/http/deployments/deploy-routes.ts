@@ -230,6 +230,7 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Deployme
   const own = endpoints.with({ tag: "deployments", access: "key" });
 
   own.get("/deploy/llm/gpu_availability", {
+    isOpenToOperators: true,
     summary: "List GPU configurations for models with their availability and price",
     query: Type.Object({
       source: Type.Optional(Type.String({ maxLength: 256, description: "Weights repository for which to recommend" })),

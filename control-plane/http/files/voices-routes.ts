@@ -37,6 +37,7 @@ export function addVoiceRoutes(
   const { models } = spine;
 
   own.get("/v1/voices", {
+    isOpenToOperators: true,
     summary: "List the account's voices and the preset voices of served models",
     answer: VoiceListBody,
     handler: async ({ caller }) => {

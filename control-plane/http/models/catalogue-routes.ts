@@ -34,6 +34,7 @@ const CatalogueAnswer = Type.Object({
 
 export function addCatalogueRoutes(endpoints: Endpoints, { catalogue }: Pick<ModelFeatures, "catalogue">): void {
   endpoints.with({ tag: "models", access: "key" }).get("/v1/model-catalogue", {
+    isOpenToOperators: true,
     summary: "Models to deploy: licence, size, context and engines of those that people run most",
     isFromMemory: true,
     query: Query,

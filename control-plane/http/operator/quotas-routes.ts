@@ -178,6 +178,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
   });
 
   pool.get("/v1/gpu_pool/gpu_types", {
+    isOpenToOperators: true,
     summary: "List GPU types in display order: the sized ones of the contract, then others that hosts have",
     answer: GpuTypes,
     handler: async () => ({ gpu_types: [...(await quotas.gpuTypes())] }),
