@@ -7,7 +7,7 @@ const counted = (count: number, one: string): string =>
 export const text = {
   title: titles.fleetHost,
   back: "Fleet",
-  since: "Since",
+  changed: "changed",
   tabs: { overview: "Overview", history: "History", events: "Events" },
   tabsLabel: "Parts of the host",
   issues: "Needs attention",
@@ -134,7 +134,7 @@ export const text = {
     tls: "TLS",
     plain: "plain HTTP",
     certificate: "Certificate",
-    expires: "Renewed by",
+    expires: "expires",
     metrics: "Metrics page",
     joined: "First joined",
     none: "–",

@@ -29,11 +29,7 @@ const words = text.drain;
 export function DrainDialog({ node }: { node: NodeDetail }): ReactNode {
   const isDraining = node.operation?.kind === "drain";
   return (
-    <Dialog
-      label={isDraining ? text.acts.changeDrain : text.acts.drain}
-      title={words.title(node.name)}
-      width="56rem"
-    >
+    <Dialog label={isDraining ? text.acts.changeDrain : text.acts.drain} title={words.title(node.name)} width="56rem">
       {(close) => <DrainPlan node={node} close={close} />}
     </Dialog>
   );

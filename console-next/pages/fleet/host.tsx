@@ -56,7 +56,7 @@ function State({ node, isRevoked }: { node: NodeDetail; isRevoked: boolean }): R
       <Status of={isRevoked ? "revoked" : statusOf(node)} size="lg" />
       {events.data && (
         <Text size="sm" c="dimmed">
-          {text.since} <Ago at={sinceOf(node, events.data.events, now)} />
+          {text.changed} <Ago at={sinceOf(node, events.data.events, now)} />
         </Text>
       )}
     </Group>

@@ -37,7 +37,9 @@ const nullableTime = (description: string) => nullable.string({ description });
 const EnrolmentAnswer = Type.Object({
   agent_address: Type.Object(
     {
-      host: Type.String({ description: "Address that this control plane listens on; 0.0.0.0 or ::: all of its addresses" }),
+      host: Type.String({
+        description: "Address that this control plane listens on; 0.0.0.0 or ::: all of its addresses",
+      }),
       port: Type.Integer({ description: "STOKER_RPC_PORT" }),
       is_local: Type.Boolean({ description: "Only agents on the same machine reach it" }),
     },
@@ -47,7 +49,9 @@ const EnrolmentAnswer = Type.Object({
     {
       sha256: Type.String({ description: "Of its certificate, base64url; the last part of each join token" }),
       expires_at: time("End of its certificate"),
-      node_certificate_hours: Type.Number({ description: "Life of a host's certificate; renewed after two thirds of it" }),
+      node_certificate_hours: Type.Number({
+        description: "Life of a host's certificate; renewed after two thirds of it",
+      }),
     },
     { description: "Certificate authority of the installation: agents verify it by the join token" },
   ),
@@ -108,10 +112,7 @@ const NodeAdopted = Type.Object({
 
 const defaultTtlSeconds = 900;
 
-export function addNodeEnrolmentRoutes(
-  endpoints: Endpoints,
-  { enrolment, agentAddress }: OperatorFeatures,
-): void {
+export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment, agentAddress }: OperatorFeatures): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   admin.get("/v1/admin/nodes/enrolment", {

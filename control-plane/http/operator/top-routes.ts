@@ -24,7 +24,9 @@ const Top = Type.Object({
       id: nullable.string({
         description: "Deployment, uid or host; null: a model without a deployment of its own, such as an adapter",
       }),
-      name: Type.String({ description: "Name under which a model is offered, e-mail address, own name of a deployment, or host name" }),
+      name: Type.String({
+        description: "Name under which a model is offered, e-mail address, own name of a deployment, or host name",
+      }),
       kind: nullable.string({ description: "model, container or agent_instance; null: not a deployment" }),
       account: Type.Union([Type.Object({ uid: Type.String(), email: Type.String() }), Type.Null()], {
         description: "Owner of the deployment",

@@ -9,6 +9,7 @@ import { type Stack, startStack } from "../../fakes/processes.ts";
 
 const password = "correct horse battery";
 const model = "fake/chat";
+const other = "fake/other";
 const patience = 60_000;
 
 if (browserPath === undefined)
@@ -23,7 +24,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
   beforeAll(async () => {
     await buildConsole();
     browser = await startBrowser();
-    engine = await startEveryTaskEngine([model]);
+    engine = await startEveryTaskEngine([model, other]);
     stack = await startStack({ agents: 1, controlPlaneEnv: { HF_HUB_OFFLINE: "1" } });
     const must = async (method: string, path: string, body: unknown) => {
       const answer = await stack.call(method, path, body, { "idempotency-key": path });
@@ -33,9 +34,16 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     await must("POST", "/v1/me/password", { password });
     const { body: me } = await stack.call("GET", "/v1/me");
     await must("POST", `/v1/admin/accounts/${me.uid}/credit`, { amount_usd: 12, note: "first steps" });
-    const external = { name: model, task: "text-generation", url: engine.origin };
-    const { deploy_id } = await must("POST", "/v1/admin/external", external);
-    await must("PUT", `/v1/admin/models/${model}`, { deploy_id, pricing: { input: 1, output: 2 } });
+    for (const name of [model, other]) {
+      const external = { name, task: "text-generation", url: engine.origin };
+      const headers = { "idempotency-key": name };
+      const made = await stack.call("POST", "/v1/admin/external", external, headers);
+      expect(made.status, JSON.stringify(made.body)).toBe(200);
+      await must("PUT", `/v1/admin/models/${name}`, {
+        deploy_id: made.body.deploy_id,
+        pricing: { input: 1, output: 2 },
+      });
+    }
   }, 180_000);
   afterAll(async () => {
     await browser?.close();
@@ -200,14 +208,14 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     await row.getByText(`100 % ${model}`).waitFor();
     await row.getByRole("button", { name: "Change" }).click();
     await form.getByRole("button", { name: "Add a model" }).click();
-    await form.getByLabel("Model 2").fill("fake/other");
+    await form.getByLabel("Model 2").fill(other);
     await form.getByLabel("Weight 1").fill("3");
     await form.getByRole("button", { name: "Save" }).click();
-    await row.getByText(`75 % ${model}, 25 % fake/other`).waitFor();
+    await row.getByText(`75 % ${model}, 25 % ${other}`).waitFor();
     const { body } = await stack.call("GET", "/v1/model-aliases/prod");
     expect(body.targets).toEqual([
       { model, weight: 3 },
-      { model: "fake/other", weight: 1 },
+      { model: other, weight: 1 },
     ]);
     await row.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();

@@ -14,7 +14,9 @@ const patience = { timeout: 60_000, interval: 200 };
 const telephone = { width: 390, height: 844 };
 
 if (browserPath === undefined)
-  console.warn("\n*** NOT PROVEN: that the fleet's pages work in a browser. There is no chromium; scripts/test brings it.\n");
+  console.warn(
+    "\n*** NOT PROVEN: that the fleet's pages work in a browser. There is no chromium; scripts/test brings it.\n",
+  );
 
 describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () => {
   let engine: EveryTaskEngine;
@@ -82,7 +84,9 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
 
   it("shows every GPU with what uses it, and leads to its host", async () => {
     const { page, complaints } = await visit("/fleet?by=health");
-    const gpus = (await stack.call("GET", "/v1/admin/nodes")).body.nodes.flatMap((node: { gpus: object[] }) => node.gpus);
+    const gpus = (await stack.call("GET", "/v1/admin/nodes")).body.nodes.flatMap(
+      (node: { gpus: object[] }) => node.gpus,
+    );
     await vi.waitFor(async () => expect(await page.locator(".gpu").count()).toBe(gpus.length), patience);
     await page.getByText("2 of 2").first().waitFor();
     // The keyboard: one tab stop, arrows between GPUs, Enter opens the host.
@@ -170,7 +174,9 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
     await vi.waitFor(
       async () =>
         expect(await line.textContent()).toMatch(
-          new RegExp(`^stoker node join \\S+\\.\\S+\\.\\S+ --control 127.0.0.1:${port} --advertise https://10.0.0.7:9100$`),
+          new RegExp(
+            `^stoker node join \\S+\\.\\S+\\.\\S+ --control 127.0.0.1:${port} --advertise https://10.0.0.7:9100$`,
+          ),
         ),
       patience,
     );
@@ -192,7 +198,10 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
     await page.getByRole("table", { name: "hosts" }).getByRole("link", { name: "node-1" }).waitFor();
     await fitsTelephone(page);
     await goTo(page, `${stack.url}/console/next/events?kind=host`);
-    await page.getByText(/^Host joined with agent/).first().waitFor();
+    await page
+      .getByText(/^Host joined with agent/)
+      .first()
+      .waitFor();
     await page.getByLabel("Host", { exact: true }).fill("node-2");
     await page.getByRole("button", { name: "Filter" }).click();
     await page.waitForURL(/node=node-2/);

@@ -72,7 +72,12 @@ describe("a drain", () => {
   });
 
   const one = (outcome: DrainedInstance["outcome"], elsewhere: number, requests = 1): DrainedInstance => ({
-    ...{ instance_id: `${outcome}-${elsewhere}`, deploy_id: "d", deploy_name: `${outcome}-${elsewhere}`, kind: "model" },
+    ...{
+      instance_id: `${outcome}-${elsewhere}`,
+      deploy_id: "d",
+      deploy_name: `${outcome}-${elsewhere}`,
+      kind: "model",
+    },
     ...{ account: { uid: "u", email: "e" }, phase: "ready", in_flight: requests, gpus: 1, outcome, to: null },
     ...{ reasons: [], serving_elsewhere: elsewhere },
   });

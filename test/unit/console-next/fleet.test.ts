@@ -85,7 +85,9 @@ it("counts free GPUs on hosts in use, and the largest free block", () => {
     expect(total).toBe(80);
     expect(count).toBeGreaterThan(largest);
     const blocks = nodes.map((node) =>
-      statusOf(node) === "ready" ? node.gpus.filter((gpu) => gpu.type === type && gpuStateOf(gpu) === "free").length : 0,
+      statusOf(node) === "ready"
+        ? node.gpus.filter((gpu) => gpu.type === type && gpuStateOf(gpu) === "free").length
+        : 0,
     );
     expect(largest).toBe(Math.max(...blocks));
   }
