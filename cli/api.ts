@@ -120,7 +120,7 @@ const isTimeout = (cause: unknown): boolean => (cause as Error).name === "Timeou
 
 interface ConnectionFailure {
   readonly problem: string;
-  /** What to do about it, or empty. */
+  /** Suggested action; empty: none. */
   readonly fix: string;
 }
 

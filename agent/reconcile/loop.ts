@@ -253,7 +253,7 @@ export class Reconciler {
         continue;
       }
       const { view, rest, forgotten } = this.#look(observed, wereBusy);
-      // Of the same decision: one whose turn it is no longer lacks memory, and would lose its turn in another.
+      // Use this decision: in another, an instance that may start now no longer lacks memory and loses its place.
       for (const step of diff(view, rest)) this.#begin(step, signal);
       this.#publish(view, forgotten);
       await this.#untilNext.wait(this.#nextLookMs(view), signal);

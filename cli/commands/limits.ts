@@ -21,7 +21,7 @@ interface Requested {
   readonly min?: Counts | null | undefined;
 }
 
-/** What a request for rate limits or GPUs asks for. */
+/** Limits that a request for rate limits or GPUs names. */
 export function requestedText({ rate_limit: requests, tpm_rate_limit: tokens, max, min }: Requested): string {
   if (requests != null) return `${requests} concurrent requests${tokens ? `, ${tokens} tokens per minute` : ""}`;
   const of = (bound: string, counts: Counts | null | undefined) =>

@@ -1,4 +1,4 @@
-// What a shell can complete, read from the command tree.
+// Words that a shell can complete, read from the command tree.
 import type { Argument, Command, Option } from "commander";
 
 export interface Place {

@@ -4,7 +4,7 @@ export interface Finding {
   readonly check: string;
   readonly state: "ok" | "warning" | "failure";
   readonly text: string;
-  /** What to do about a warning or a failure. */
+  /** Suggested action for a warning or a failure. */
   readonly fix: string;
 }
 

@@ -9,7 +9,7 @@ import { type Finding, failure, ok, warning } from "./finding.ts";
 
 const limitMs = 10_000;
 const dayMs = 86_400_000;
-/** Of a public certificate. Renewal by ACME happens 30 days before the end. */
+/** Remaining days at which a public certificate is reported. ACME renews it 30 days before the end. */
 const renewalDays = 14;
 /** The header Date counts whole seconds. */
 const maxSkewMs = 3_000;

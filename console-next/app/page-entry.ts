@@ -10,7 +10,7 @@ export interface PageEntry {
   readonly title: string;
   /** In the menu if it has one. */
   readonly icon?: ComponentType<{ size?: number; stroke?: number }>;
-  /** Of no use to an operator who views the account, because it only runs or changes something. */
+  /** Hidden from an operator who views the account: the page only runs or changes something. */
   readonly isForOwner?: boolean;
   /** Loads the code of the page when it is opened first. */
   readonly load: () => Promise<ComponentType>;

@@ -27,7 +27,7 @@ export const newAlias: AliasForm = {
   sticky: false,
 };
 
-/** Of the API. Slashes are part of the name. */
+/** Path of the alias in the API. Slashes are part of the name. */
 export const aliasPath = ({ name, scope }: Pick<AliasForm, "name" | "scope">): string =>
   `/v1/${scope === "installation" ? "admin/" : ""}model-aliases/${encodeURIComponent(name).replaceAll("%2F", "/")}`;
 
@@ -42,7 +42,7 @@ export const aliasBody = ({ targets, fallbacks, sticky }: AliasForm) => ({
   sticky,
 });
 
-/** Of the requests; 0 where it serves only in need. */
+/** Share of the requests by target; 0: serves only if the others cannot. */
 export function sharesOf(targets: readonly Target[]): readonly number[] {
   const sum = targets.reduce((all, { weight }) => all + weight, 0);
   // All 0: the first that can serve.
@@ -64,7 +64,7 @@ export function targetsText(targets: readonly Target[]): string {
     .join(", ");
 }
 
-/** What happens to requests that name it. */
+/** Describes how requests that name the alias are routed. */
 export function aliasPreview(form: AliasForm): readonly string[] {
   const { targets, fallbacks } = aliasBody(form);
   const shares = sharesOf(targets);

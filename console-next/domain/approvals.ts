@@ -18,9 +18,9 @@ export interface Approval {
   /** Empty: the request does not name them. */
   readonly name: string;
   readonly email: string;
-  /** What is asked for. */
+  /** Requested change. */
   readonly what: string;
-  /** What the customer wrote. */
+  /** Reason that the customer gave. */
   readonly reason: string;
   readonly isOpen: boolean;
   readonly status: string;

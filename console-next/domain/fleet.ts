@@ -96,7 +96,9 @@ export function customersOf(nodes: readonly Node[]): readonly CustomerMark[] {
   return [...found]
     .sort(([, a], [, b]) => b.gpus - a.gpus || (a.email < b.email ? -1 : 1))
     .map(([uid, own], rank) => ({
-      ...{ uid, ...own, sign: letters[rank] ?? "+" },
+      uid,
+      ...own,
+      sign: letters[rank] ?? "+",
       tone: rank < letters.length ? `customer-${rank % customerTones}` : "customer-other",
     }));
 }

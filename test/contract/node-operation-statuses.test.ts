@@ -15,8 +15,13 @@ const operations = [
       node_id: "node-1",
       instances: [
         {
-          ...{ instance_id: "instance-1", deploy_name: "ada/llm", account: { email: "ada@example.com" } },
-          ...{ in_flight: 4, outcome: "waits", to: null, reasons: [{ host: "node-2" }] },
+          instance_id: "instance-1",
+          deploy_name: "ada/llm",
+          account: { email: "ada@example.com" },
+          in_flight: 4,
+          outcome: "waits",
+          to: null,
+          reasons: [{ host: "node-2" }],
         },
       ],
     },

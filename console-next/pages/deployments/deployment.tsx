@@ -1,7 +1,7 @@
 // Page of a deployment: what it does, costs and waits for, and everything that changes it.
-import { Skeleton, Stack, Tabs } from "@mantine/core";
+import { Stack, Tabs } from "@mantine/core";
 import { IconPlayerPlay } from "@tabler/icons-react";
-import { lazy, type ReactNode, Suspense } from "react";
+import { lazy, type ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/client.ts";
 import { useGet, useRefresh } from "../../api/hooks.ts";
@@ -15,6 +15,7 @@ import { Link, LinkButton } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
+import { PageTabs } from "../../ui/tabs.tsx";
 import { Configuration } from "./configuration.tsx";
 import { Endpoint } from "./endpoint.tsx";
 import { FailureLog } from "./failure-log.tsx";
@@ -133,7 +134,7 @@ function Actions({ one, offers }: PartProps): ReactNode {
 }
 
 function Content({ one, offers }: PartProps): ReactNode {
-  const [tab, setTab] = useFilter("tab");
+  const [, setTab] = useFilter("tab");
   const [, setInstance] = useFilter("instance");
   const { deploy_id: id } = one;
   const showLog = (instance: string) => {
@@ -148,47 +149,34 @@ function Content({ one, offers }: PartProps): ReactNode {
       {one.status !== "deleted" && <Figures one={one} offers={offers} />}
       <PhaseStrip one={one} />
       <Rollout one={one} />
-      <Tabs
-        value={tab || "overview"}
-        onChange={(value) => setTab(value === "overview" ? "" : (value ?? ""))}
-        keepMounted={false}
-      >
-        <Tabs.List aria-label={words.tabsLabel} mb="md" className="tabs-row">
-          {tabs.map(([value, label]) => (
-            <Tabs.Tab key={value} value={value}>
-              {label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Suspense fallback={<Skeleton height={180} />}>
-          <Tabs.Panel value="overview">
-            <Stack gap="md">
-              <Endpoint one={one} />
-              <Instances one={one} onLog={showLog} />
-              <Configuration one={one} />
-            </Stack>
-          </Tabs.Panel>
-          <Tabs.Panel value="metrics">
-            <Metrics id={id} />
-          </Tabs.Panel>
-          <Tabs.Panel value="logs">
-            <Section>
-              <Logs id={id} />
-            </Section>
-          </Tabs.Panel>
-          <Tabs.Panel value="events">
-            <Section>
-              <Events path={`/deploy/${encodeURIComponent(id)}/events`} onInstance={showLog} />
-            </Section>
-          </Tabs.Panel>
-          <Tabs.Panel value="settings">
-            <Stack gap="md">
-              <ScaleForm one={one} rate={instanceRate(one, offers)} />
-              <UpdateForm one={one} />
-            </Stack>
-          </Tabs.Panel>
-        </Suspense>
-      </Tabs>
+      <PageTabs label={words.tabsLabel} tabs={tabs}>
+        <Tabs.Panel value="overview">
+          <Stack gap="md">
+            <Endpoint one={one} />
+            <Instances one={one} onLog={showLog} />
+            <Configuration one={one} />
+          </Stack>
+        </Tabs.Panel>
+        <Tabs.Panel value="metrics">
+          <Metrics id={id} />
+        </Tabs.Panel>
+        <Tabs.Panel value="logs">
+          <Section>
+            <Logs id={id} />
+          </Section>
+        </Tabs.Panel>
+        <Tabs.Panel value="events">
+          <Section>
+            <Events path={`/deploy/${encodeURIComponent(id)}/events`} onInstance={showLog} />
+          </Section>
+        </Tabs.Panel>
+        <Tabs.Panel value="settings">
+          <Stack gap="md">
+            <ScaleForm one={one} rate={instanceRate(one, offers)} />
+            <UpdateForm one={one} />
+          </Stack>
+        </Tabs.Panel>
+      </PageTabs>
     </Stack>
   );
 }

@@ -1,10 +1,9 @@
 // Page of a host: its state and since when, what needs attention, everything on it, and every action.
-import { Alert, Group, Skeleton, Stack, Tabs, Text } from "@mantine/core";
+import { Alert, Group, Stack, Tabs, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
-import { lazy, type ReactNode, Suspense } from "react";
+import { lazy, type ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";
-import { useFilter } from "../../app/place.ts";
 import { useParam } from "../../app/router.tsx";
 import { issuesOf, statusOf } from "../../domain/fleet.ts";
 import { codesOf, type Enrolment, type FleetEvents, sinceOf } from "../../domain/host.ts";
@@ -13,6 +12,7 @@ import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
+import { PageTabs } from "../../ui/tabs.tsx";
 import { Ago, useNow } from "../../ui/time.tsx";
 import { DrainState } from "./drain-state.tsx";
 import { HostActions } from "./host-actions.tsx";
@@ -69,41 +69,27 @@ interface ContentProps {
 }
 
 function Content({ node, identity }: ContentProps): ReactNode {
-  const [tab, setTab] = useFilter("tab");
   return (
     <Stack gap="md">
       <Issues node={node} isRevoked={(identity?.revoked_at ?? null) !== null} />
       <DrainState node={node} />
-      <Tabs
-        value={tab || "overview"}
-        onChange={(value) => setTab(value === "overview" ? "" : (value ?? ""))}
-        keepMounted={false}
-      >
-        <Tabs.List aria-label={text.tabsLabel} mb="md" className="tabs-row">
-          {tabs.map(([value, label]) => (
-            <Tabs.Tab key={value} value={value}>
-              {label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Suspense fallback={<Skeleton height={180} />}>
-          <Tabs.Panel value="overview">
-            <Stack gap="md">
-              <HostGpus node={node} />
-              <HostInstances node={node} />
-              <HostFacts node={node} identity={identity} />
-            </Stack>
-          </Tabs.Panel>
-          <Tabs.Panel value="history">
-            <History node={node} />
-          </Tabs.Panel>
-          <Tabs.Panel value="events">
-            <Section>
-              <EventList path={`/v1/admin/nodes/${encodeURIComponent(node.node_id)}/events`} isOfHost />
-            </Section>
-          </Tabs.Panel>
-        </Suspense>
-      </Tabs>
+      <PageTabs label={text.tabsLabel} tabs={tabs}>
+        <Tabs.Panel value="overview">
+          <Stack gap="md">
+            <HostGpus node={node} />
+            <HostInstances node={node} />
+            <HostFacts node={node} identity={identity} />
+          </Stack>
+        </Tabs.Panel>
+        <Tabs.Panel value="history">
+          <History node={node} />
+        </Tabs.Panel>
+        <Tabs.Panel value="events">
+          <Section>
+            <EventList path={`/v1/admin/nodes/${encodeURIComponent(node.node_id)}/events`} isOfHost />
+          </Section>
+        </Tabs.Panel>
+      </PageTabs>
     </Stack>
   );
 }

@@ -1,13 +1,13 @@
 // One account, for operators: who it is, its money, limits, keys, deployments and requests, and what may be done about it.
-import { Alert, Skeleton, Stack, Tabs, Text } from "@mantine/core";
-import { lazy, type ReactNode, Suspense } from "react";
+import { Alert, Stack, Tabs, Text } from "@mantine/core";
+import { lazy, type ReactNode } from "react";
 import { useGet } from "../../api/hooks.ts";
-import { useFilter } from "../../app/place.ts";
 import { useParam } from "../../app/router.tsx";
 import { text as all } from "../../text/operator-accounts.ts";
 import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section } from "../../ui/page.tsx";
+import { PageTabs } from "../../ui/tabs.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { AccountActions } from "./account-actions.tsx";
 import { type Account, pathOfAccount } from "./account-path.ts";
@@ -59,7 +59,6 @@ export function AccountPage(): ReactNode {
 }
 
 function Content({ one }: { one: Account }): ReactNode {
-  const [tab, setTab] = useFilter("tab");
   const { uid, deleted_at: deletedAt } = one;
   return (
     <Stack gap="md">
@@ -68,52 +67,39 @@ function Content({ one }: { one: Account }): ReactNode {
           {text.deletedAbout} {text.deletedAt} <Ago at={deletedAt} />.
         </Alert>
       )}
-      <Tabs
-        value={tab || "overview"}
-        onChange={(value) => setTab(value === "overview" ? "" : (value ?? ""))}
-        keepMounted={false}
-      >
-        <Tabs.List aria-label={text.tabsLabel} mb="md" className="tabs-row">
-          {Object.entries(text.tabs).map(([value, label]) => (
-            <Tabs.Tab key={value} value={value}>
-              {label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Suspense fallback={<Skeleton height={180} />}>
-          <Tabs.Panel value="overview">
-            <AccountSummary one={one} />
-          </Tabs.Panel>
-          <Tabs.Panel value="money">
-            <AccountMoney uid={uid} />
-            <Recorded />
-          </Tabs.Panel>
-          <Tabs.Panel value="limits">
-            <AccountLimits uid={uid} />
-          </Tabs.Panel>
-          <Tabs.Panel value="deployments">
-            <Section>
-              <SeenDeployments account={uid} />
-            </Section>
-          </Tabs.Panel>
-          <Tabs.Panel value="requests">
-            <Section>
-              <RequestList account={uid} />
-            </Section>
-          </Tabs.Panel>
-          <Tabs.Panel value="audit">
-            <Section>
-              <AuditLog account={uid} />
-            </Section>
-          </Tabs.Panel>
-          <Tabs.Panel value="keys">
-            <Section>
-              <AccountKeys uid={uid} />
-            </Section>
-            <Recorded />
-          </Tabs.Panel>
-        </Suspense>
-      </Tabs>
+      <PageTabs label={text.tabsLabel} tabs={Object.entries(text.tabs)}>
+        <Tabs.Panel value="overview">
+          <AccountSummary one={one} />
+        </Tabs.Panel>
+        <Tabs.Panel value="money">
+          <AccountMoney uid={uid} />
+          <Recorded />
+        </Tabs.Panel>
+        <Tabs.Panel value="limits">
+          <AccountLimits uid={uid} />
+        </Tabs.Panel>
+        <Tabs.Panel value="deployments">
+          <Section>
+            <SeenDeployments account={uid} />
+          </Section>
+        </Tabs.Panel>
+        <Tabs.Panel value="requests">
+          <Section>
+            <RequestList account={uid} />
+          </Section>
+        </Tabs.Panel>
+        <Tabs.Panel value="audit">
+          <Section>
+            <AuditLog account={uid} />
+          </Section>
+        </Tabs.Panel>
+        <Tabs.Panel value="keys">
+          <Section>
+            <AccountKeys uid={uid} />
+          </Section>
+          <Recorded />
+        </Tabs.Panel>
+      </PageTabs>
     </Stack>
   );
 }

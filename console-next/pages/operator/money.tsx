@@ -1,7 +1,7 @@
 // Ledger balance, reservations, losses, records in quarantine, unsent usage and top spenders.
-import { Alert, Button, Skeleton, Stack, Tabs } from "@mantine/core";
+import { Alert, Button, Stack, Tabs } from "@mantine/core";
 import { IconCircleCheck, IconCircleX } from "@tabler/icons-react";
-import { lazy, type ReactNode, Suspense } from "react";
+import { lazy, type ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
@@ -11,6 +11,7 @@ import { count, duration, usd } from "../../ui/format.ts";
 import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section, Stats } from "../../ui/page.tsx";
+import { PageTabs } from "../../ui/tabs.tsx";
 import { AccountLink } from "./account-status.tsx";
 import { nodesPath, type Spooled, Spools, spoolOf } from "./spools.tsx";
 
@@ -19,7 +20,7 @@ const Quarantine = lazy(async () => ({ default: (await import("./quarantine.tsx"
 type Overview = Responses["GET /v1/admin/money"];
 
 export function Money(): ReactNode {
-  const [tab, setTab] = useFilter("tab");
+  const [, setTab] = useFilter("tab");
   const overview = useGet<Overview>("/v1/admin/money", { everyMs: 15_000 });
   const nodes = useGet<Responses["GET /v1/admin/nodes"]>(nodesPath, { everyMs: 30_000 });
   const spools = spoolOf(nodes.data?.nodes ?? []);
@@ -30,18 +31,7 @@ export function Money(): ReactNode {
           <Stack gap="md">
             <Balance imbalance={money.imbalance_usd} />
             <Figures money={money} spools={spools} onTab={setTab} />
-            <Tabs
-              value={tab || "overview"}
-              onChange={(value) => setTab(value === "overview" ? "" : (value ?? ""))}
-              keepMounted={false}
-            >
-              <Tabs.List aria-label={text.tabsLabel} mb="md" className="tabs-row">
-                {Object.entries(text.tabs).map(([value, label]) => (
-                  <Tabs.Tab key={value} value={value}>
-                    {label}
-                  </Tabs.Tab>
-                ))}
-              </Tabs.List>
+            <PageTabs label={text.tabsLabel} tabs={Object.entries(text.tabs)}>
               <Tabs.Panel value="overview">
                 <Stack gap="md">
                   <Spenders money={money} />
@@ -49,14 +39,12 @@ export function Money(): ReactNode {
                 </Stack>
               </Tabs.Panel>
               <Tabs.Panel value="quarantine">
-                <Suspense fallback={<Skeleton height={180} />}>
-                  <Quarantine />
-                </Suspense>
+                <Quarantine />
               </Tabs.Panel>
               <Tabs.Panel value="spool">
                 <Spools query={nodes} />
               </Tabs.Panel>
-            </Tabs>
+            </PageTabs>
           </Stack>
         )}
       </Loaded>

@@ -1,7 +1,7 @@
 // Price book with all versions, and discounts.
-import { Badge, NumberInput, Select, SimpleGrid, Skeleton, Stack, Tabs, Text, TextInput } from "@mantine/core";
+import { Badge, NumberInput, Select, SimpleGrid, Stack, Tabs, Text, TextInput } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
-import { lazy, type ReactNode, Suspense, useState } from "react";
+import { lazy, type ReactNode, useState } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/client.ts";
 import { useGet, useRefresh } from "../../api/hooks.ts";
@@ -24,6 +24,7 @@ import type { Fields } from "../../ui/form.tsx";
 import { NoteAct } from "../../ui/note-act.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
+import { PageTabs } from "../../ui/tabs.tsx";
 import { Ago } from "../../ui/time.tsx";
 
 const Discounts = lazy(async () => ({ default: (await import("./discounts.tsx")).Discounts }));
@@ -32,30 +33,16 @@ const path = "/v1/admin/prices";
 const kinds = ["model", "gpu", "gpu_asleep", "container"] as const satisfies readonly PriceKind[];
 
 export function Prices(): ReactNode {
-  const [tab, setTab] = useFilter("tab");
   return (
     <Page title={text.title} about={text.about} actions={<SetPrice label={text.set} isMain />}>
-      <Tabs
-        value={tab || "prices"}
-        onChange={(value) => setTab(value === "prices" ? "" : (value ?? ""))}
-        keepMounted={false}
-      >
-        <Tabs.List aria-label={text.tabsLabel} mb="md" className="tabs-row">
-          {Object.entries(text.tabs).map(([value, label]) => (
-            <Tabs.Tab key={value} value={value}>
-              {label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
+      <PageTabs label={text.tabsLabel} tabs={Object.entries(text.tabs)}>
         <Tabs.Panel value="prices">
           <Book />
         </Tabs.Panel>
         <Tabs.Panel value="discounts">
-          <Suspense fallback={<Skeleton height={180} />}>
-            <Discounts />
-          </Suspense>
+          <Discounts />
         </Tabs.Panel>
-      </Tabs>
+      </PageTabs>
     </Page>
   );
 }

@@ -1,8 +1,8 @@
 // A deployment, container or agent instance of any account: what it runs on, why it fails or waits, and how to intervene.
-import { Alert, Anchor, Code, Select, Skeleton, Stack, Tabs, Text } from "@mantine/core";
+import { Alert, Anchor, Code, Select, Stack, Tabs, Text } from "@mantine/core";
 import { IconEye } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
-import { lazy, type ReactNode, Suspense } from "react";
+import { lazy, type ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/client.ts";
 import { useGet, useRefresh } from "../../api/hooks.ts";
@@ -18,6 +18,7 @@ import { NoteAct } from "../../ui/note-act.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Facts, Page, Section } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
+import { PageTabs } from "../../ui/tabs.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Notices } from "../deployments/notices.tsx";
 import { asOwner } from "./account-path.ts";
@@ -162,7 +163,7 @@ function PrefixCache({ id }: { id: string }): ReactNode {
 }
 
 function Content({ one }: { one: Seen }): ReactNode {
-  const [tab, setTab] = useFilter("tab");
+  const [, setTab] = useFilter("tab");
   const [, setInstance] = useFilter("instance");
   const { deploy_id: id, account } = one;
   const showLog = (instance: string) => {
@@ -181,37 +182,24 @@ function Content({ one }: { one: Seen }): ReactNode {
           {text.logs}
         </Anchor>
       </Notices>
-      <Tabs
-        value={tab || "overview"}
-        onChange={(value) => setTab(value === "overview" ? "" : (value ?? ""))}
-        keepMounted={false}
-      >
-        <Tabs.List aria-label={text.tabsLabel} mb="md" className="tabs-row">
-          {Object.entries(text.tabs).map(([value, label]) => (
-            <Tabs.Tab key={value} value={value}>
-              {label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Suspense fallback={<Skeleton height={180} />}>
-          <Tabs.Panel value="overview">
-            <Stack gap="md">
-              <Instances one={one} onLog={showLog} />
-              <Configuration one={one} />
-            </Stack>
-          </Tabs.Panel>
-          <Tabs.Panel value="logs">
-            <Section>
-              <Logs id={id} headers={asOwner(account.uid)} />
-            </Section>
-          </Tabs.Panel>
-          <Tabs.Panel value="events">
-            <Section>
-              <Events path={`${pathOf(id)}/events`} onInstance={showLog} />
-            </Section>
-          </Tabs.Panel>
-        </Suspense>
-      </Tabs>
+      <PageTabs label={text.tabsLabel} tabs={Object.entries(text.tabs)}>
+        <Tabs.Panel value="overview">
+          <Stack gap="md">
+            <Instances one={one} onLog={showLog} />
+            <Configuration one={one} />
+          </Stack>
+        </Tabs.Panel>
+        <Tabs.Panel value="logs">
+          <Section>
+            <Logs id={id} headers={asOwner(account.uid)} />
+          </Section>
+        </Tabs.Panel>
+        <Tabs.Panel value="events">
+          <Section>
+            <Events path={`${pathOf(id)}/events`} onInstance={showLog} />
+          </Section>
+        </Tabs.Panel>
+      </PageTabs>
     </Stack>
   );
 }

@@ -5,7 +5,6 @@ import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/client.ts";
 import { useGet, useRefresh } from "../../api/hooks.ts";
-import { useFilter } from "../../app/place.ts";
 import { useParam } from "../../app/router.tsx";
 import { hoursPerMonth } from "../../domain/deployment.ts";
 import type { Agent, AgentCatalog } from "../../domain/rental.ts";
@@ -19,6 +18,7 @@ import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Facts, Page, Section } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
+import { PageTabs } from "../../ui/tabs.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Events } from "../deployments/events.tsx";
 import { Logs } from "../deployments/logs.tsx";
@@ -145,7 +145,6 @@ function Actions({ one, type }: PartProps): ReactNode {
 }
 
 function Content({ one, type }: PartProps): ReactNode {
-  const [tab, setTab] = useFilter("tab");
   return (
     <Stack gap="md">
       {one.fail_reason && (
@@ -158,18 +157,7 @@ function Content({ one, type }: PartProps): ReactNode {
           {text.busy(all.agents.operations[one.operation] ?? one.operation)}
         </Alert>
       )}
-      <Tabs
-        value={tab || "overview"}
-        onChange={(value) => setTab(value === "overview" ? "" : (value ?? ""))}
-        keepMounted={false}
-      >
-        <Tabs.List aria-label={text.tabsLabel} mb="md" className="tabs-row">
-          {Object.entries(text.tabs).map(([value, label]) => (
-            <Tabs.Tab key={value} value={value}>
-              {label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
+      <PageTabs label={text.tabsLabel} tabs={Object.entries(text.tabs)}>
         <Tabs.Panel value="overview">
           <Overview one={one} type={type} />
         </Tabs.Panel>
@@ -186,7 +174,7 @@ function Content({ one, type }: PartProps): ReactNode {
             <Events path={`/deploy/${encodeURIComponent(one.id)}/events`} />
           </Section>
         </Tabs.Panel>
-      </Tabs>
+      </PageTabs>
     </Stack>
   );
 }

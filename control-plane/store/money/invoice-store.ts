@@ -44,7 +44,11 @@ export function createInvoiceStore(db: Db): InvoiceStore {
         const inserted = await trx
           .insertInto("invoice")
           .values({
-            ...{ invoiceId, accountId: account, month, total: made.total, dueAt: new Date(made.dueAtMs) },
+            invoiceId,
+            accountId: account,
+            month,
+            total: made.total,
+            dueAt: new Date(made.dueAtMs),
             buyer: JSON.stringify(await buyerOf(trx, account)),
           })
           .onConflict((conflict) => conflict.columns(["accountId", "month"]).doNothing())

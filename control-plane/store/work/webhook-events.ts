@@ -18,9 +18,20 @@ export async function queueEvent(trx: Trx, { event, webhookId, account, url, hos
   await trx
     .insertInto("webhookJob")
     .values({
-      ...{ ...common, keyId: "" as KeyId, label: null, source: null, model: "", body: null, origin: "" },
-      ...{ state: "succeeded", expiresAt: now, finishedAt: now, claimId: null, lockedUntil: null },
-      ...{ errorCode: null, errorMessage: null },
+      ...common,
+      keyId: "" as KeyId,
+      label: null,
+      source: null,
+      model: "",
+      body: null,
+      origin: "",
+      state: "succeeded",
+      expiresAt: now,
+      finishedAt: now,
+      claimId: null,
+      lockedUntil: null,
+      errorCode: null,
+      errorMessage: null,
     })
     .execute();
   await trx
