@@ -104,11 +104,22 @@ async function measured(stack: Stack, kind: Kind, surface: Surface, requests: nu
   return { outerCpu, innerCpu, result };
 }
 
-/** Each load once. The first one changes with the round, because each inherits the garbage of the one before. */
+/**
+ * The order of `count` loads (even) in a round. Over `count` rounds each load follows each other one once: each inherits the garbage
+ * of the one before, and an idle process if that one was not its own. Source: Williams, 1949, balanced Latin squares.
+ */
+function orderOfRound(number: number, count: number): number[] {
+  return Array.from({ length: count }, (_, place) => {
+    const offset = place % 2 === 0 ? -place / 2 : (place + 1) / 2;
+    return (((number + offset) % count) + count) % count;
+  });
+}
+
+/** Each load once. */
 async function round(stack: Stack, kind: Kind, number: number, requests: number): Promise<Round> {
   const samples: Partial<Record<SurfaceName, Sample>> = {};
-  for (let i = 0; i < names.length; i++) {
-    const name = names[(i + number) % names.length] as SurfaceName;
+  for (const index of orderOfRound(number, names.length)) {
+    const name = names[index] as SurfaceName;
     samples[name] = await measured(stack, kind, surfaces[name], requests);
   }
   return samples as Round;

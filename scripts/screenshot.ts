@@ -26,7 +26,7 @@ try {
   // The page asks first, so that a preview of the link does not use it.
   await page.getByRole("button").first().click();
   await page.waitForURL((address) => address.pathname !== "/login/link", { timeout: 60_000 });
-  await page.goto(`${url}/console/next?range=1h`);
+  await page.goto(`${url}/console?range=1h`);
   await page.locator("canvas").first().waitFor({ timeout: 60_000 });
   await page.waitForLoadState("networkidle");
   mkdirSync(dirname(output), { recursive: true });

@@ -160,7 +160,7 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   ioredis: ["control-plane/signals/"],
   bullmq: ["control-plane/jobs/"],
   fastify: ["control-plane/http/", "scripts/openapi.ts"],
-  preact: ["console/"],
+  react: ["console/"],
   dockerode: ["agent/docker/"],
   "@aws-sdk/client-s3": ["agent/backups/", "agent/weights/", "control-plane/blobs/"],
   "node:sqlite": ["agent/state/"],

@@ -37,7 +37,7 @@ export function changedFiles(root: string, since: string | undefined): readonly 
 export function affectedTests(root: string, changed: readonly string[]): ChosenTests {
   const sources = readSources(
     root,
-    "{proto,control-plane,agent,runtime,cli,console,scripts,bench,deploy,test}/**/*.ts",
+    "{proto,control-plane,agent,runtime,cli,console,scripts,bench,deploy,test}/**/*.{ts,tsx}",
   );
   const distances = importDistances(sources, changed);
   return chooseTests(new Map([...distances].filter(([path]) => path.endsWith(".test.ts") && sources.has(path))));

@@ -17,10 +17,6 @@ const checks: readonly { readonly title: string; readonly passes: () => Promise<
     title: "tsc --noEmit -p console",
     passes: () => succeeds([bin("typescript/bin/tsc"), "--noEmit", "-p", "console"]),
   },
-  {
-    title: "tsc --noEmit -p console-next",
-    passes: () => succeeds([bin("typescript/bin/tsc"), "--noEmit", "-p", "console-next"]),
-  },
   { title: "knip", passes: () => succeeds([bin("knip/bin/knip.js")]) },
   { title: "npm run generate changes nothing", passes: generatedFilesAreFresh },
 ];

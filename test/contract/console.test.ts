@@ -1,12 +1,19 @@
 // The console as a browser is handed it: one page, its files, and nothing that another server or an injected text could add.
-import { globSync, readFileSync } from "node:fs";
+import { globSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { consoleShell } from "../../control-plane/http/console/shell.ts";
 import { createHttp } from "../../control-plane/http/core/create-http.ts";
 import { fakePorts } from "../fakes/ports.ts";
 
-const maxScriptBytes = 300_000;
 const sources = join(import.meta.dirname, "../../console");
+const built = join(sources, "dist");
+const folder = "/console/assets/";
+/** Of scripts and styles, compressed: before sign-in, and with any page. */
+const maxBytes = 300_000;
+/** Of files for the first page. */
+const maxFiles = 15;
 
 let app: Awaited<ReturnType<typeof createHttp>>;
 beforeAll(async () => {
@@ -14,30 +21,62 @@ beforeAll(async () => {
 });
 afterAll(() => app.close());
 
-const get = (url: string) => app.inject({ method: "GET", url });
+const get = (url: string, headers: Record<string, string> = {}) => app.inject({ method: "GET", url, headers });
 
-/** The addresses of everything the page loads, imports of imports included. */
-async function loaded(): Promise<Map<string, { type: string; bytes: number; text: string }>> {
-  const page = (await get("/console")).body;
-  const found = new Map<string, { type: string; bytes: number; text: string }>();
-  const load = async (url: string): Promise<void> => {
-    if (found.has(url)) return;
-    const answer = await get(url);
-    expect(answer.statusCode, url).toBe(200);
-    expect(answer.headers["cache-control"], url).toBe("public, max-age=31536000, immutable");
-    found.set(url, {
-      type: String(answer.headers["content-type"]),
-      bytes: answer.rawPayload.length,
-      text: answer.body,
-    });
-    if (!String(answer.headers["content-type"]).startsWith("text/javascript")) return;
-    for (const [, specifier = ""] of answer.body.matchAll(/^(?:import|export)\s*[\w\s{},*]*?(?:from\s*)?"([^"]+)"/gm)) {
-      expect(specifier, `an import of ${url}`).toMatch(/^\.\.?\//);
-      await load(new URL(specifier, `http://stoker${url}`).pathname);
-    }
+interface Served {
+  readonly type: string;
+  readonly compressed: number;
+  /** Addresses of what it always loads, and of what it loads when a page is opened. */
+  readonly imports: readonly string[];
+  readonly later: readonly string[];
+}
+
+const seen = new Map<string, Promise<Served>>();
+const served = (url: string): Promise<Served> => {
+  const known = seen.get(url) ?? load(url);
+  seen.set(url, known);
+  return known;
+};
+
+async function load(url: string): Promise<Served> {
+  const answer = await get(url);
+  expect(answer.statusCode, url).toBe(200);
+  expect(answer.headers["cache-control"], url).toBe("public, max-age=31536000, immutable");
+  const type = String(answer.headers["content-type"]);
+  const found = (pattern: RegExp) =>
+    type.startsWith("text/javascript")
+      ? [...answer.body.matchAll(pattern)].map(([, file = ""]) => `${folder}${file}`)
+      : [];
+  return {
+    type,
+    compressed: (await get(url, { "accept-encoding": "gzip" })).rawPayload.length,
+    imports: found(/(?:\bimport|\bfrom)\s*["'`]\.\/([\w.-]+)["'`]/g),
+    later: found(/\bimport\(\s*["'`]\.\/([\w.-]+)["'`]\s*\)/g),
   };
-  for (const [, url = ""] of page.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)) await load(url);
-  return found;
+}
+
+/** All addresses that loading `urls` loads. */
+async function closure(urls: readonly string[]): Promise<ReadonlySet<string>> {
+  const all = new Set<string>();
+  const add = async (url: string): Promise<void> => {
+    if (all.has(url)) return;
+    all.add(url);
+    for (const next of (await served(url)).imports) await add(next);
+  };
+  for (const url of urls) await add(url);
+  return all;
+}
+
+/** Files that the page itself names. */
+async function firstFiles(): Promise<readonly string[]> {
+  const { body } = await get("/console");
+  return [...body.matchAll(/(?:src|href)="(\/console\/assets\/[^"]+)"/g)].map(([, url = ""]) => url);
+}
+
+async function size(urls: ReadonlySet<string>): Promise<number> {
+  let sum = 0;
+  for (const url of urls) sum += (await served(url)).compressed;
+  return sum;
 }
 
 describe("the page", () => {
@@ -62,7 +101,11 @@ describe("the page", () => {
     );
     expect(policy.get("default-src")).toBe("default-src 'none'");
     expect(policy.get("script-src")).toBe("script-src 'self'");
-    expect(policy.get("style-src")).toBe("style-src 'self'");
+    const nonce = /^style-src 'self' 'nonce-([\w-]{22})'$/.exec(policy.get("style-src") ?? "")?.[1];
+    expect(nonce, policy.get("style-src")).toBeDefined();
+    expect(answer.body).toContain(`nonce="${nonce}"`);
+    const other = await get("/console");
+    expect(other.headers["content-security-policy"], "a nonce is used once").not.toContain(nonce);
     expect(policy.get("connect-src")).toBe("connect-src 'self'");
     expect(policy.get("frame-ancestors")).toBe("frame-ancestors 'none'");
     expect(String(answer.headers["content-security-policy"])).not.toMatch(/unsafe|http|\*|sha256/);
@@ -71,13 +114,71 @@ describe("the page", () => {
   });
 
   it("says whether anybody may sign up, and under which address programs call", async () => {
-    expect((await get("/console")).body).toContain('<meta name="stoker-sign-up" content="open">');
-    expect((await get("/console")).body).toContain('<meta name="stoker-url" content="https://stoker.example.com">');
+    expect((await get("/console")).body).toContain('<meta name="stoker-sign-up" content="open" />');
+    expect((await get("/console")).body).toContain('<meta name="stoker-url" content="https://stoker.example.com" />');
     const closed = await createHttp({ ...fakePorts().deps, isSignUpOpen: false, publicUrl: undefined });
     const page = (await closed.inject({ method: "GET", url: "/console" })).body;
     await closed.close();
-    expect(page).toContain('<meta name="stoker-sign-up" content="closed">');
-    expect(page).toContain('<meta name="stoker-url" content="">');
+    expect(page).toContain('<meta name="stoker-sign-up" content="closed" />');
+    expect(page).toContain('<meta name="stoker-url" content="" />');
+  });
+});
+
+describe("its files", () => {
+  it("come to no more than 300 KB before sign-in, and with each page after it", async () => {
+    const first = await firstFiles();
+    expect(first.length).toBeGreaterThan(1);
+    expect(first.length).toBeLessThan(maxFiles);
+    const entrance = await closure(first);
+    expect(await size(entrance)).toBeLessThanOrEqual(maxBytes);
+
+    // After sign-in the entrance loads a frame, which loads a page when it is opened.
+    const frames = (await Promise.all([...entrance].map(async (url) => (await served(url)).later))).flat();
+    const styles = readdirSync(join(built, "assets")).filter((name) => name.endsWith(".css"));
+    let pages = 0;
+    for (const frame of frames) {
+      const always = [...(await closure([...entrance, frame])), ...styles.map((name) => `${folder}${name}`)];
+      for (const page of [frame, ...(await served(frame)).later]) {
+        pages += 1;
+        expect(await size(new Set([...always, ...(await closure([page]))])), page).toBeLessThanOrEqual(maxBytes);
+      }
+    }
+    expect(pages).toBeGreaterThan(10);
+  });
+
+  it("are compressed for whoever accepts it", async () => {
+    const [script = ""] = (await firstFiles()).filter((url) => url.endsWith(".js"));
+    const plain = await get(script);
+    const packed = await get(script, { "accept-encoding": "gzip, deflate, br" });
+    expect([plain.headers["content-encoding"], packed.headers["content-encoding"]]).toEqual([undefined, "gzip"]);
+    expect([plain.headers["vary"], packed.headers["vary"]]).toEqual(["accept-encoding", "accept-encoding"]);
+    expect(gunzipSync(packed.rawPayload).equals(plain.rawPayload)).toBe(true);
+  });
+
+  it.each([
+    "/console/assets/nothing.js",
+    "/console/assets/../index.html",
+    "/console/assets/../../package.json",
+    "/console/assets/%2e%2e/%2e%2e/package.json",
+    "/console/assets/..%2f..%2fpackage.json",
+    "/console/assets/constructor",
+  ])("%s is not there", async (path) => {
+    const answer = await get(path);
+    // A browser that resolved the dots itself asks for another page of the console, which holds nothing of ours.
+    if (answer.statusCode === 200) expect(answer.body).toMatch(/^<!doctype html>/);
+    else expect(answer.statusCode).toBe(404);
+    expect(answer.body).not.toContain('"dependencies"');
+  });
+
+  it("make no markup and no program out of text", () => {
+    const files = globSync("**/*.{ts,tsx}", { cwd: sources, exclude: ["dist*/**"] });
+    expect(files.length).toBeGreaterThan(20);
+    const wrong = files.filter((file) =>
+      /innerHTML|InnerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function\(|srcdoc/i.test(
+        readFileSync(join(sources, file), "utf8"),
+      ),
+    );
+    expect(wrong).toEqual([]);
   });
 });
 
@@ -111,46 +212,10 @@ describe("the bare address", () => {
   });
 });
 
-describe("its files", () => {
-  it("are all there, may be kept for good, and come to no more than 300 KB of script", async () => {
-    const files = [...(await loaded()).entries()];
-    const scripts = files.filter(([, { type }]) => type.startsWith("text/javascript"));
-    expect(scripts.length).toBeGreaterThan(20);
-    expect(scripts.reduce((sum, [, { bytes }]) => sum + bytes, 0)).toBeLessThanOrEqual(maxScriptBytes);
-    expect(files.filter(([, { type }]) => type.startsWith("text/css"))).toHaveLength(1);
-  });
-
-  it("hold no types any more, so a browser reads them", async () => {
-    const scripts = [...(await loaded()).entries()].filter(([url]) => url.endsWith("/snippets.ts"));
-    expect(scripts).toHaveLength(1);
-    for (const [, { text }] of scripts) expect(text).not.toMatch(/\bexport (type|interface)\b/);
-  });
-
-  it.each([
-    "/console/assets/0000000000000000/main.ts",
-    "/console/assets/VERSION/nothing.ts",
-    "/console/assets/VERSION/tsconfig.json",
-    "/console/assets/VERSION/../../package.json",
-    "/console/assets/VERSION/%2e%2e/package.json",
-    "/console/assets/VERSION/..%2fpackage.json",
-  ])("%s is not there", async (path) => {
-    const version = /\/console\/assets\/(\w+)\//.exec((await get("/console")).body)?.[1] ?? "";
-    expect(version).toMatch(/^[0-9a-f]{16}$/);
-    const answer = await get(path.replace("VERSION", version));
-    // A browser that resolved the dots itself asks for another page of the console, which holds nothing of ours.
-    if (answer.statusCode === 200) expect(answer.body).toMatch(/^<!doctype html>/);
-    else expect(answer.statusCode).toBe(404);
-    expect(answer.body).not.toContain('"dependencies"');
-  });
-
-  it("make no markup and no program out of text", () => {
-    const files = globSync("**/*.ts", { cwd: sources });
-    expect(files.length).toBeGreaterThan(20);
-    const wrong = files.filter((file) =>
-      /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function\(|srcdoc/.test(
-        readFileSync(join(sources, file), "utf8"),
-      ),
-    );
-    expect(wrong).toEqual([]);
+describe("a console that was not built", () => {
+  it("says how to build it", () => {
+    const { status, page } = consoleShell(undefined, { isSignUpOpen: true, publicUrl: undefined });
+    expect(status).toBe(503);
+    expect(page).toContain("npm run build");
   });
 });

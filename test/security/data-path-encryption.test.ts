@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { readConfig } from "../../agent/config.ts";
 import { createDataPathTls } from "../../agent/wiring/control.ts";
-import { issuesOf } from "../../console/fleet.ts";
+import { issuesOf } from "../../console/domain/nodes.ts";
 import { readConfig as readControlPlaneConfig } from "../../control-plane/config.ts";
 import { createDial, plainWarning } from "../../control-plane/fleet/dial.ts";
 import { renderNode } from "../../control-plane/http/operator/render-nodes.ts";

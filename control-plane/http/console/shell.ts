@@ -1,10 +1,11 @@
 // The HTML page of the console. Values that differ between installations are in meta elements, so no script is generated.
-
+import { randomBytes } from "node:crypto";
 import { html } from "../accounts/login-pages.ts";
 import { pagePolicy } from "../connections/secure-headers.ts";
-import { assetsPath, type ConsoleFiles } from "./console-files.ts";
 
 export interface Shell {
+  /** 503 if the console was not built. */
+  readonly status: number;
   readonly page: string;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -16,45 +17,47 @@ export interface Installation {
   readonly publicUrl: string | undefined;
 }
 
-export function consoleShell({ version }: ConsoleFiles, { isSignUpOpen, publicUrl }: Installation): Shell {
-  const at = `${assetsPath}/${version}`;
-  const page = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-${
-  html`<meta name="stoker-sign-up" content="${isSignUpOpen ? "open" : "closed"}">
-<meta name="stoker-url" content="${publicUrl ?? ""}">`.text
-}
-<title>Stoker</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="${at}/style.css">
-<script type="module" src="${at}/main.ts"></script>
-</head>
-<body>
-<p class="unloaded">A file of the console could not be loaded. <a href="">Reload</a></p>
-<noscript>The console requires JavaScript. The <code>stoker</code> command offers the same functions; the reference of all
-endpoints is at <a href="/docs">/docs</a>.</noscript>
-</body>
-</html>
-`;
+const missing = html`<!doctype html><html lang="en"><title>Stoker</title>
+<p>The console was not built. On the server, run <code>npm run build</code>, then reload this page. The <code>stoker</code> command
+offers the same functions; the reference of all endpoints is at <a href="/docs">/docs</a>.</p></html>
+`.text;
+
+/** `built`: the page as it was built; undefined if it was not. */
+export function consoleShell(built: string | undefined, { isSignUpOpen, publicUrl }: Installation): Shell {
+  const nonce = randomBytes(16).toString("base64url");
+  const values: Readonly<Record<string, string>> = {
+    STOKER_NONCE: nonce,
+    STOKER_SIGN_UP: isSignUpOpen ? "open" : "closed",
+    STOKER_URL: html`${publicUrl ?? ""}`.text,
+  };
   return {
-    page,
-    headers: shellHeaders(pagePolicy),
+    status: built === undefined ? 503 : 200,
+    page: (built ?? missing).replace(/STOKER_(NONCE|SIGN_UP|URL)/g, (name) => values[name] as string),
+    headers: {
+      "content-type": "text/html; charset=utf-8",
+      "content-security-policy": consolePolicy(nonce),
+      "x-content-type-options": "nosniff",
+      "x-frame-options": "DENY",
+      "cross-origin-opener-policy": "same-origin",
+      "referrer-policy": "same-origin",
+      // It references the files of this release.
+      "cache-control": "no-store",
+    },
   };
 }
 
-/** Headers of the page of a console. `policy`: its content security policy. */
-export function shellHeaders(policy: string): Readonly<Record<string, string>> {
-  return {
-    "content-type": "text/html; charset=utf-8",
-    "content-security-policy": policy,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "cross-origin-opener-policy": "same-origin",
-    "referrer-policy": "same-origin",
-    // It references the files of this release.
-    "cache-control": "no-store",
-  };
+/** Scripts come from this server only. Styles also where they carry this response's nonce; media also from what a page received. */
+function consolePolicy(nonce: string): string {
+  return [
+    ...pagePolicy
+      .split("; ")
+      .map((part) =>
+        part.startsWith("style-src ")
+          ? `${part} 'nonce-${nonce}'`
+          : part.startsWith("img-src ")
+            ? `${part} blob:`
+            : part,
+      ),
+    "media-src 'self' blob:",
+  ].join("; ");
 }

@@ -49,8 +49,7 @@ import {
 import { type AllowedOrigins, createCors } from "../connections/cors.ts";
 import type { PublicTls } from "../connections/public-tls.ts";
 import { addSecureHeaders } from "../connections/secure-headers.ts";
-import { addConsoleRoutes } from "../console/console-routes.ts";
-import { addNextConsoleRoutes } from "../console/next/routes.ts";
+import { addConsoleRoutes } from "../console/routes.ts";
 import type { Installation } from "../console/shell.ts";
 import { type DashboardBounds, DashboardEdge } from "../dashboards/dashboard-edge.ts";
 import { createDashboardMetrics } from "../dashboards/dashboard-metrics.ts";
@@ -240,7 +239,6 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     const endpoints = endpointsOf(routes, endpointDeps);
     addServiceRoutes(endpoints, routes, { ...deps, addresses: edge.addresses }, live, streams);
     addConsoleRoutes(endpoints, deps);
-    addNextConsoleRoutes(endpoints, deps);
     addDocsRoutes(endpoints);
     addAccounts(endpoints, routes, deps);
     addMoney(endpoints, deps);

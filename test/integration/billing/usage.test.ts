@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { endingOf } from "../../../console/request-log.ts";
+import { endingOf } from "../../../console/domain/request-phases.ts";
 import { createChecklists } from "../../../control-plane/billing/checklist.ts";
 import { createMonthClosing } from "../../../control-plane/billing/months.ts";
 import { monthOf } from "../../../control-plane/billing/period.ts";

@@ -1,4 +1,4 @@
-// The account's pages of the new console in a real browser: a key, a first call, and where it is found again.
+// The account's pages of the console in a real browser: a key, a first call, and where it is found again.
 import { readFile } from "node:fs/promises";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -66,7 +66,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
       const text = message.text();
       if (message.type() === "error" && !text.includes(networkChanged)) complaints.push(text);
     });
-    await goTo(page, `${stack.url}/console/next${path}`);
+    await goTo(page, `${stack.url}/console${path}`);
     return { page, complaints };
   }
 
@@ -149,6 +149,21 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     await page.getByText("The answer is 42.").waitFor();
     await page.getByText("It works. Next:").waitFor();
     const id = (await page.getByLabel("Figures of the request").getByRole("link").textContent()) ?? "";
+
+    // An answer that is cut off is not taken for a whole one.
+    await page.route("**/v1/chat/completions", (route) =>
+      route.fulfill({
+        contentType: "text/event-stream",
+        body: `data: ${JSON.stringify({ choices: [{ delta: { content: "The answer" } }] })}\n\n`,
+      }),
+    );
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByRole("alert").filter({ hasText: "ended early" }).waitFor();
+    expect(await page.getByText("It works. Next:").count()).toBe(0);
+    await page.unroute("**/v1/chat/completions");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByText("It works. Next:").waitFor();
+
     await vi.waitFor(async () => expect((await stack.call("GET", `/v1/requests/${id}`)).status).toBe(200), ready);
 
     await page.getByRole("link", { name: "See it in the request log" }).click();
@@ -158,10 +173,11 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     await page.getByRole("main").getByText("first", { exact: true }).waitFor();
     await page.getByRole("link", { name: "Same key" }).click();
     await page.getByRole("row", { name: id }).getByText("completed").waitFor();
-    expect(await page.getByRole("row").count()).toBe(2);
+    // The header and the two requests of this key.
+    await expect.poll(() => page.getByRole("row").count()).toBe(3);
 
     // Filters are in the address, so a page that is opened again has them.
-    await page.goto(`${stack.url}/console/next/request-log?user=ann`);
+    await page.goto(`${stack.url}/console/request-log?user=ann`);
     await page.getByRole("row", { name: "ann" }).first().waitFor();
     expect(await page.getByRole("link", { name: id }).count()).toBe(0);
     await page.getByRole("button", { name: "Clear the filters" }).click();
@@ -187,7 +203,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     ]);
     const csv = (await readFile(await download.path(), "utf8")).trim().split(/\r?\n/);
     expect(csv).toHaveLength(2);
-    expect(csv[1]).toContain(",first,1,");
+    expect(csv[1]).toContain(",first,2,");
     await page.getByText("End user", { exact: true }).click();
     await page.getByRole("button", { name: "Clear the filters" }).click();
     await page.getByRole("row", { name: /^ann \d/ }).waitFor();

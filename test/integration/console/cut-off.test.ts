@@ -1,6 +1,7 @@
 // The console where the way to its server is cut for a moment: what a person sees, and what is asked again by itself.
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { buildConsole } from "../../../scripts/build-console.ts";
 import { browserPath, goTo, startBrowser } from "../../fakes/browser.ts";
 import { type Edge, startEdge } from "../../fakes/edge.ts";
 
@@ -8,6 +9,7 @@ describe.skipIf(browserPath === undefined)("the console on a way that is cut for
   let browser: Browser;
   let edge: Edge;
   beforeAll(async () => {
+    await buildConsole();
     [browser, edge] = await Promise.all([startBrowser(), startEdge()]);
   });
   afterAll(async () => {
@@ -33,7 +35,7 @@ describe.skipIf(browserPath === undefined)("the console on a way that is cut for
 
   it("reports a file that failed to load, with a link to reload", async () => {
     const page = await newPage();
-    await cutOnce(page, "**/pages/billing.ts");
+    await cutOnce(page, "**/console/assets/index-*.js");
     await page.goto(`${edge.url}/console`);
     const reload = page.getByRole("link", { name: "Reload" });
     await reload.waitFor();

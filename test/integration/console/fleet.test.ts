@@ -70,7 +70,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
       if (message.type() === "error" && !text.includes(networkChanged)) complaints.push(text);
     });
     await prepare?.(page);
-    await goTo(page, `${stack.url}/console/next${path}`);
+    await goTo(page, `${stack.url}/console${path}`);
     return { page, complaints };
   }
 
@@ -154,7 +154,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
 
     // Nothing else may take it while the other host is out of use.
     expect((await stack.call("POST", `/v1/admin/nodes/${name}/cordon`, { note: "disks" })).status).toBe(200);
-    await goTo(page, `${stack.url}/console/next/fleet?view=hosts`);
+    await goTo(page, `${stack.url}/console/fleet?view=hosts`);
     await page.getByRole("table").getByRole("link", { name: other }).click();
     await page.getByRole("button", { name: "Drain", exact: true }).click();
     await page.getByRole("region", { name: "Cannot move" }).getByText("disks").waitFor();
@@ -199,7 +199,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
     await page.getByText("Hosts", { exact: true }).click();
     await page.getByRole("table", { name: "hosts" }).getByRole("link", { name: "node-1" }).waitFor();
     await fitsTelephone(page);
-    await goTo(page, `${stack.url}/console/next/events?kind=host`);
+    await goTo(page, `${stack.url}/console/events?kind=host`);
     await page
       .getByText(/^Host joined with agent/)
       .first()

@@ -1,4 +1,4 @@
-// The operator's pages of the new console in a real browser: accounts, the view of a customer, deployments of all accounts, requests,
+// The operator's pages of the console in a real browser: accounts, the view of a customer, deployments of all accounts, requests,
 // money, audit, prices, backups.
 import { readFile } from "node:fs/promises";
 import type { Browser, Page } from "playwright-core";
@@ -12,7 +12,7 @@ const password = "correct horse battery";
 
 if (browserPath === undefined)
   console.warn(
-    "\n*** NOT PROVEN: the operator's pages of the new console. There is no chromium; scripts/test brings it.\n",
+    "\n*** NOT PROVEN: the operator's pages of the console. There is no chromium; scripts/test brings it.\n",
   );
 
 describe.skipIf(browserPath === undefined)("the operator's console in a browser", () => {
@@ -75,7 +75,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
         [401, ...refused].some((status) => text.includes(`${status}`)) || text.includes(networkChanged);
       if (message.type() === "error" && !isExpected) complaints.push(text);
     });
-    await goTo(page, `${stack.url}/console/next${path}`);
+    await goTo(page, `${stack.url}/console${path}`);
     const { body: me } = await stack.call("GET", "/v1/me");
     await page.getByLabel("E-mail address").fill(me.email);
     await page.getByLabel("Password").fill(password);
@@ -147,7 +147,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
     expect(await page.getByRole("link", { name: "Accounts" }).count()).toBe(0);
 
     // The view survives a reload of the page.
-    await goTo(page, `${stack.url}/console/next/deployments/${id}`);
+    await goTo(page, `${stack.url}/console/deployments/${id}`);
     await banner.waitFor();
     const stop = page.getByRole("button", { name: "Stop" });
     await stop.waitFor();
@@ -161,7 +161,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
       { uid: customer.uid, path: `/deploy/${id}/stop` },
     );
     expect(refused).toBe(403);
-    await goTo(page, `${stack.url}/console/next/playground`);
+    await goTo(page, `${stack.url}/console/playground`);
     await page.getByRole("heading", { name: "Page not found" }).waitFor();
 
     await page.getByRole("button", { name: "End view" }).click();
@@ -214,7 +214,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
     expect((await customer.call("GET", "/v1/me/gpu_limit")).body.limits["L4-24GB"]).toBe(16);
 
     // As the customer sees it.
-    await goTo(page, `${stack.url}/console/next/accounts/${customer.uid}`);
+    await goTo(page, `${stack.url}/console/accounts/${customer.uid}`);
     await page.getByRole("button", { name: "View as customer" }).click();
     await dialog.getByRole("button", { name: "View as customer" }).click();
     await page.getByRole("link", { name: "Limits" }).click();

@@ -15,7 +15,8 @@ export function answersOf(model: string, name: string): Readonly<Record<string, 
     },
     "/v1/agent": [agentOf(name)],
     "/v1/agent/catalog": agentCatalog,
-    "/v1/agent/a1": agentOf(name),
+    // Its backup has ended by the time its page is opened.
+    "/v1/agent/a1": { ...agentOf(name), operation: null },
     "/v1/agent/a1/backups": [
       { snapshot_name: "bk-1", size_in_gb: 1.5, state: "ready", created_at_unix: at, fail_reason: null },
     ],
@@ -44,12 +45,18 @@ const batchOf = (model: string, message: string) => ({
   created_at: at,
   expires_at: at,
   request_counts: { total: 5, completed: 3, failed: 1 },
+  usage: { total_tokens: 12 },
+  completed_at: null,
+  failed_at: null,
+  expired_at: null,
+  cancelled_at: null,
 });
 const containerOf = (name: string) => ({
   id: "c1",
   name,
   state: "running",
   start_ts: at,
+  state_ts: at,
   ip: "203.0.113.7",
   ssh_port: 22022,
   gpu_config: "1xB200-180GB",
@@ -62,6 +69,8 @@ const agentOf = (name: string) => ({
   name,
   state: "running",
   start_ts: at,
+  state_ts: at,
+  public_ip: null,
   price_per_hour: 0.1,
   last_backup_ts: at,
   fail_reason: null,
@@ -70,5 +79,5 @@ const agentOf = (name: string) => ({
   plan_id: "standard",
   operation: "backup",
 });
-const plan = { id: "standard", vcpu: 2, ram_gb: 4, price_per_hour: 0.1 };
+const plan = { id: "standard", vcpu: 2, ram_gb: 4, monthly_egress_gb: 10, price_per_hour: 0.1 };
 const agentCatalog = { desk: { pretty_name: "Desk", version: "2.0", has_dashboard: true, plans: [plan] } };

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { csvOf } from "../../../console/parts/csv.ts";
+import { csvOf } from "../../../console/domain/csv.ts";
 
 interface Row {
   readonly name: string;

@@ -1,68 +1,101 @@
-import { expect, it } from "vitest";
-import { capacityOf, type Gpu, healthOf, issuesOf, type Node } from "../../../console/fleet.ts";
-import { signOf, suspensionOf } from "../../../console/words.ts";
-import { suspendReasons } from "../../../proto/suspend-reason.ts";
-import { soundNode } from "../../fakes/sound-node.ts";
+import { describe, expect, it } from "vitest";
+import {
+  cellOf,
+  customersOf,
+  filtered,
+  freeCapacity,
+  gpuStateOf,
+  statusOf,
+  totalsOf,
+} from "../../../console/domain/fleet.ts";
+import { scriptedCustomers, scriptedFleet } from "../../fakes/scripted-fleet.ts";
 
-const gpu: Gpu = {
-  uuid: "GPU-1",
-  index: 0,
-  type: "L4-24GB",
-  name: "NVIDIA L4",
-  mig_profile: "",
-  memory_bytes: 24 * 1024 ** 3,
-  is_healthy: true,
-  unhealthy_reason: "",
-  cordoned_at: null,
-  is_claimed: false,
-  deploy_id: null,
-  deploy_name: null,
-  account: null,
-  utilization_ratio: null,
-  memory_used_bytes: null,
-  temperature_celsius: null,
-  power_watts: null,
-  power_limit_watts: null,
-  processes: [],
-};
-const node: Node = { ...soundNode, pool: "", usage_spool: null, gpus: [gpu] };
+const { nodes } = scriptedFleet(30, 8);
+const all = { type: "", pool: "", status: "", health: "" };
+const gpusOf = (filter: Partial<typeof all>) => filtered(nodes, { ...all, ...filter }).flatMap(({ gpus }) => gpus);
 
-it("counts a GPU as free if an instance can be placed on it now", () => {
-  const gpus = [
-    gpu,
-    { ...gpu, is_claimed: true },
-    { ...gpu, is_healthy: false },
-    { ...gpu, cordoned_at: "2026-01-01" },
-  ];
-  expect(capacityOf([{ ...node, gpus }])).toEqual([{ type: "L4-24GB", free: 1, all: 4 }]);
-  for (const away of [{ state: "unreachable" }, { state: "draining" }, { condition: "cordoned: by hand" }])
-    expect(capacityOf([{ ...node, ...away }])).toEqual([{ type: "L4-24GB", free: 0, all: 1 }]);
+describe("filters of the fleet", () => {
+  it("let everything through without a choice, by name of the host", () => {
+    expect(gpusOf({})).toHaveLength(240);
+    expect(filtered([...nodes].reverse(), all).map(({ node }) => node.name)).toEqual(nodes.map(({ name }) => name));
+  });
+
+  it("combine type, pool, status of the host and health of the GPU", () => {
+    const found = filtered(nodes, { type: "L4-24GB", pool: "prod", status: "ready", health: "free" });
+    expect(found.length).toBeGreaterThan(0);
+    for (const { node, gpus } of found) {
+      expect([node.pool, statusOf(node)]).toEqual(["prod", "ready"]);
+      for (const gpu of gpus) expect([gpu.type, gpuStateOf(gpu)]).toEqual(["L4-24GB", "free"]);
+    }
+    expect(gpusOf({ health: "cordoned" }).every((gpu) => gpu.cordoned_at !== null)).toBe(true);
+    expect(filtered(nodes, { ...all, status: "draining" }).map(({ node }) => node.node_id)).toEqual(["n-4"]);
+  });
+
+  it("keep a host without GPUs unless a filter of GPUs is set", () => {
+    const bare = [{ ...(nodes[0] as (typeof nodes)[number]), gpus: [] }];
+    expect(filtered(bare, all)).toHaveLength(1);
+    expect(filtered(bare, { ...all, health: "free" })).toHaveLength(0);
+  });
 });
 
-it("lists issues of unreachable hosts, warnings and faulty GPUs", () => {
-  expect(issuesOf(node)).toEqual([]);
-  expect(issuesOf({ ...node, state: "unreachable", silent_seconds: 31.4 })).toEqual(["no contact for 31 s"]);
-  expect(issuesOf({ ...node, warnings: ["the disk is full"] })).toEqual(["the disk is full"]);
-  const fallen = { ...gpu, is_healthy: false, unhealthy_reason: "fell off the bus" };
-  expect(issuesOf({ ...node, gpus: [fallen] })).toEqual(["GPU 0: fell off the bus"]);
+describe("status of a host", () => {
+  it("is the operation of an operator, but never hides that the host is silent", () => {
+    const [node] = nodes;
+    const drain = { kind: "drain", note: "", began_at: "", deadline_at: null };
+    expect(statusOf({ state: "data_path_unreachable", operation: drain })).toBe("draining");
+    expect(statusOf({ state: "lost", operation: drain })).toBe("lost");
+    expect(node && statusOf(node)).toBe("ready");
+  });
 });
 
-it("has a sign for every state", () => {
-  const signs = [
-    gpu,
-    { ...gpu, is_claimed: true },
-    { ...gpu, cordoned_at: "2026-01-01" },
-    { ...gpu, is_healthy: false },
-  ];
-  expect(new Set(signs.map((one) => healthOf(one).sign)).size).toBe(4);
-  expect(new Set(["deployed", "failed", "stopped", "initializing"].map(signOf)).size).toBe(4);
+describe("cells of the heat map", () => {
+  const customers = customersOf(nodes);
+  const marks = new Map(customers.map((one) => [one.uid, one]));
+
+  it("give each customer a letter and a colour, the largest first", () => {
+    expect(customers).toHaveLength(scriptedCustomers);
+    expect(customers.map(({ sign }) => sign).join("")).toBe("ABCDEFGHIJKL");
+    const counts = customers.map(({ gpus }) => gpus);
+    expect(counts).toEqual(counts.toSorted((a, b) => b - a));
+    expect(counts.reduce((sum, one) => sum + one, 0)).toBe(gpusOf({}).filter(({ account }) => account).length);
+  });
+
+  it("say in a sign what the colour says", () => {
+    for (const gpu of gpusOf({})) {
+      expect(cellOf(gpu, "use", marks).sign).toBe(`${Math.min(9, Math.floor((gpu.utilization_ratio ?? 0) * 10))}`);
+      expect(cellOf(gpu, "customer", marks).sign).toBe(gpu.account ? marks.get(gpu.account.uid)?.sign : "○");
+    }
+    const [gpu] = gpusOf({ health: "used" });
+    if (!gpu) throw new Error("no GPU is in use");
+    expect(cellOf({ ...gpu, account: null }, "customer", marks).sign).toBe("*");
+    expect(cellOf({ ...gpu, utilization_ratio: null }, "use", marks).sign).toBe("·");
+    const signs = ["free", "used", "cordoned"].map((health) => {
+      const [one] = gpusOf({ health });
+      return one && cellOf(one, "health", marks).sign;
+    });
+    expect(signs).toEqual(["○", "●", "▲"]);
+    expect(cellOf({ ...gpu, is_healthy: false }, "health", marks)).toEqual({ tone: "faulty", sign: "✕" });
+  });
 });
 
-it("has a text and an action for every suspension reason", () => {
-  expect(suspendReasons.length).toBeGreaterThan(5);
-  for (const reason of suspendReasons) {
-    const { why, act } = suspensionOf(reason);
-    expect(why).toMatch(/^The account .+\.$/);
-    expect(act.length).toBeGreaterThan(5);
+it("counts free GPUs on hosts in use, and the largest free block", () => {
+  const free = freeCapacity(nodes);
+  expect(free.map(({ type }) => type)).toEqual(["B200-180GB", "H100-80GB", "L4-24GB"]);
+  for (const { type, free: count, all: total, largest } of free) {
+    expect(total).toBe(80);
+    expect(count).toBeGreaterThan(largest);
+    const blocks = nodes.map((node) =>
+      statusOf(node) === "ready"
+        ? node.gpus.filter((gpu) => gpu.type === type && gpuStateOf(gpu) === "free").length
+        : 0,
+    );
+    expect(largest).toBe(Math.max(...blocks));
   }
+});
+
+it("adds up hosts, GPUs by state and requests", () => {
+  const totals = totalsOf(nodes);
+  expect(totals).toMatchObject({ hosts: 30, ready: 27, gpus: 240 });
+  expect(Object.values(totals.byState).reduce((sum, one) => sum + one, 0)).toBe(240);
+  expect(totals.running).toBe(2 * totals.waiting);
 });

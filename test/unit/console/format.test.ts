@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { agoText, bytes, usd, usdOfCents } from "../../../console/format.ts";
+import { agoText, bytes, usd, usdOfCents } from "../../../console/ui/format.ts";
 
 describe("amounts", () => {
   it.each([

@@ -1,20 +1,56 @@
-import { expect, it } from "vitest";
-import { endingOf, phasesOf } from "../../../console/request-log.ts";
+import { describe, expect, it } from "vitest";
+import { adviceOf, outcomeQuery, outputRate, slowPhase } from "../../../console/domain/request-log.ts";
+import type { LoggedRequest } from "../../../console/domain/request-phases.ts";
 
-const request = { queue_ms: 30, first_byte_ms: 100, total_ms: 400 };
+const request: LoggedRequest = {
+  request_id: "r",
+  attempt: 1,
+  counts: true,
+  model: "org/a",
+  token_id: "k",
+  service_tier: "default",
+  user: null,
+  end_reason: "stop",
+  created_at: 0,
+  ended_at: 0,
+  queue_ms: 100,
+  first_byte_ms: 500,
+  total_ms: 2500,
+  http_status: 200,
+  input_tokens: 1,
+  cached_input_tokens: 0,
+  output_tokens: 101,
+  reasoning_tokens: 0,
+  cost: 1,
+};
 
-it("splits the time of a request into queue, first byte and rest", () => {
-  expect(phasesOf(request)).toEqual({ queue: 30, prefill: 70, decode: 300 });
+describe("an ended request", () => {
+  it("says what to change by its HTTP status", () => {
+    expect(adviceOf({ ...request, end_reason: "refused", http_status: 429 })).toContain("Retry-After");
+    expect(adviceOf({ ...request, end_reason: "refused", http_status: 418 })).toContain("rejected the request");
+    // It began with 200 and failed later.
+    expect(adviceOf({ ...request, end_reason: "engine_error" })).toContain("The model server failed");
+    expect(adviceOf(request)).toBe("The response was sent completely.");
+  });
+
+  it("names the phase that took most of a long request", () => {
+    expect(slowPhase(request)).toBe("decode");
+    expect(slowPhase({ ...request, queue_ms: 2000, first_byte_ms: 2100 })).toBe("queue");
+    expect(slowPhase({ ...request, total_ms: 900, first_byte_ms: 100, queue_ms: 0 })).toBeUndefined();
+  });
+
+  it("has a rate of output after its first token", () => {
+    expect(outputRate(request)).toBe(50);
+    expect(outputRate({ ...request, output_tokens: 1 })).toBeUndefined();
+  });
 });
 
-it("has no decode time without a first byte", () => {
-  expect(phasesOf({ ...request, first_byte_ms: 0 })).toEqual({ queue: 30, prefill: 370, decode: 0 });
-  expect(phasesOf({ ...request, first_byte_ms: 0, queue_ms: 500 })).toEqual({ queue: 400, prefill: 0, decode: 0 });
-});
-
-it("describes every end reason and shows unknown ones unchanged", () => {
-  for (const reason of ["stop", "client_gone", "refused", "engine_error", "engine_timeout", "drained", "lost"])
-    expect(endingOf(reason).means, reason).toMatch(/\.$/);
-  expect(endingOf("stop").isFailure).toBe(false);
-  expect(endingOf("melted")).toEqual({ label: "melted", isFailure: true, means: "melted" });
+it("filters by failure, status or end reason", () => {
+  expect(["", "failed", "4xx", "429", "client_gone"].map(outcomeQuery)).toEqual([
+    {},
+    { failed: "true" },
+    { status: "4xx" },
+    { status: "429" },
+    { end_reason: "client_gone" },
+  ]);
 });

@@ -1,7 +1,7 @@
 // What the playground sends is what the snippets send, whatever was typed into it.
 import { spawnSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { snippets } from "../../../console/snippets.ts";
+import { snippets } from "../../../console/domain/snippets.ts";
 
 const request = {
   model: "org/model",

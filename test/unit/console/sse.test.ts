@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { eventsIn } from "../../../console/chat.ts";
+import { eventsIn } from "../../../console/domain/chat.ts";
 
 it("ignores comments and joins the lines of an event", () => {
   expect(eventsIn(": waiting\n\ndata: a\ndata: b\n\nevent: x\ndata:c\r\n\r\ndata: [DO")).toEqual({

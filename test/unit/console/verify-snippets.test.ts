@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { afterAll, expect, it } from "vitest";
-import { verifySnippets } from "../../../console/verify-snippets.ts";
+import { verifySnippets } from "../../../console/domain/verify-snippets.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "stoker-verify-"));
 afterAll(() => rmSync(folder, { recursive: true }));

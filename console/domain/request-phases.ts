@@ -1,0 +1,71 @@
+import type { Responses } from "../../proto/gen/responses.ts";
+
+// Text of the end reasons of requests.
+
+type OperatorsRequest = Responses["GET /v1/admin/requests"]["requests"][number];
+
+/** Operators also receive the account, the deployment and the instance. */
+export type LoggedRequest = Responses["GET /v1/requests"]["requests"][number] &
+  Partial<Pick<OperatorsRequest, "account" | "deploy_id" | "instance_id">>;
+
+interface Ending {
+  readonly label: string;
+  readonly isFailure: boolean;
+  readonly means: string;
+}
+
+const endings: Readonly<Record<string, Ending>> = {
+  stop: { label: "completed", isFailure: false, means: "The response was sent completely." },
+  client_gone: {
+    label: "client disconnected",
+    isFailure: false,
+    means:
+      "Client disconnected. Tokens generated so far are billed. If this was a timeout, raise the time limit of the client.",
+  },
+  refused: {
+    label: "rejected",
+    isFailure: true,
+    means: "The model server rejected the request. The response names the invalid field. Nothing is billed.",
+  },
+  engine_error: {
+    label: "failed",
+    isFailure: true,
+    means: "The model server failed. Retry. If it fails again, check the log of the deployment.",
+  },
+  engine_timeout: {
+    label: "timed out",
+    isFailure: true,
+    means: "The model server stopped responding. Retry, with a lower max_tokens if the response was long.",
+  },
+  drained: {
+    label: "cancelled by drain",
+    isFailure: true,
+    means: "The host was drained and the request ran past the drain deadline. Retry.",
+  },
+  lost: {
+    label: "host lost",
+    isFailure: true,
+    means: "The host became unreachable. Only delivered output is billed. Retry.",
+  },
+};
+
+export const endingOf = (reason: string): Ending =>
+  endings[reason] ?? { label: reason, isFailure: true, means: reason };
+
+/** Phases of a request in ms: queue, then until the first byte, then until the end. */
+export function phasesOf({
+  queue_ms: queue,
+  first_byte_ms: first,
+  total_ms: total,
+}: Pick<LoggedRequest, "queue_ms" | "first_byte_ms" | "total_ms">): {
+  readonly queue: number;
+  readonly prefill: number;
+  readonly decode: number;
+} {
+  const started = first > 0 ? first : total;
+  return {
+    queue: Math.min(queue, started),
+    prefill: Math.max(0, started - queue),
+    decode: Math.max(0, total - started),
+  };
+}

@@ -1,0 +1,246 @@
+// Creates or changes a key: what it may do, its lifetime and its monthly budget, in one form.
+import {
+  Accordion,
+  Button,
+  Checkbox,
+  Group,
+  List,
+  NativeSelect,
+  NumberInput,
+  Paper,
+  SegmentedControl,
+  SimpleGrid,
+  Stack,
+  Text,
+  Textarea,
+  TextInput,
+} from "@mantine/core";
+import { type ReactNode, useId, useState } from "react";
+import type { Responses } from "../../../proto/gen/responses.ts";
+import { useApi } from "../../api/context.ts";
+import { useRefresh } from "../../api/hooks.ts";
+import { useVisitor } from "../../app/visitor.ts";
+import {
+  commandOf,
+  formOf,
+  type KeyForm,
+  type KeyRow,
+  keysPath,
+  limitsPath,
+  newKey,
+  previewOf,
+  type Role,
+  rulesOf,
+} from "../../domain/key-rules.ts";
+import { text } from "../../text/keys.ts";
+import { Code, Command } from "../../ui/code.tsx";
+import { Form } from "../../ui/form.tsx";
+import { LinkButton } from "../../ui/link.tsx";
+import { ErrorNotice } from "../../ui/notice.tsx";
+import { useNow } from "../../ui/time.tsx";
+import { ModelNames } from "./model-names.tsx";
+
+const words = text.form;
+
+interface Made {
+  readonly secret: string;
+  /** The key exists, and its budget was refused. */
+  readonly budgetError?: unknown;
+}
+
+export function CreateKey({ onDone }: { onDone: () => void }): ReactNode {
+  const api = useApi();
+  const refresh = useRefresh();
+  const { setNewKey } = useVisitor();
+  const [form, setForm] = useState(newKey);
+  const [made, setMade] = useState<Made | undefined>(undefined);
+  const create = async () => {
+    const body = { name: form.name.trim(), ...rulesOf(form, Date.now()) };
+    const key = await api.call<Responses["POST /v1/api-tokens"]>("POST", keysPath, body);
+    setNewKey(key.token);
+    // The secret is shown whatever happens to the budget: it cannot be read again.
+    const budgetError = await setBudget(key.token_id).catch((error: unknown) => error);
+    setMade({ secret: key.token, ...(budgetError === undefined ? {} : { budgetError }) });
+    await refresh(keysPath, limitsPath);
+  };
+  const setBudget = async (id: string): Promise<undefined> => {
+    if (form.budget !== "") await api.call("POST", limitsPath, { token_id: id, limit: form.budget });
+  };
+  if (made) return <NewSecret made={made} onDone={onDone} />;
+  return (
+    <Form act={text.create} onSend={create}>
+      <Fields form={form} onChange={setForm} />
+      <Command value={commandOf(form)} />
+    </Form>
+  );
+}
+
+export function ChangeKey({ of: key, onDone }: { of: KeyRow; onDone: () => void }): ReactNode {
+  const api = useApi();
+  const refresh = useRefresh();
+  const [form, setForm] = useState(() => formOf(key));
+  const save = async () => {
+    await api.call("PATCH", `${keysPath}/id/${encodeURIComponent(key.token_id)}`, rulesOf(form, Date.now()));
+    const limit = form.budget === "" ? null : form.budget;
+    if (limit !== key.limit) await api.call("POST", limitsPath, { token_id: key.token_id, limit });
+    await refresh(keysPath, limitsPath);
+    onDone();
+  };
+  return (
+    <Form act={text.save} done={text.saved} onSend={save}>
+      <Fields form={form} onChange={setForm} of={key} />
+    </Form>
+  );
+}
+
+function NewSecret({ made, onDone }: { made: Made; onDone: () => void }): ReactNode {
+  return (
+    <Stack gap="md">
+      <Text size="sm">{text.made.about}</Text>
+      <Code value={made.secret} label={text.made.title} />
+      {made.budgetError !== undefined && (
+        <>
+          <Text size="sm" c="red">
+            {text.made.noBudget}
+          </Text>
+          <ErrorNotice error={made.budgetError} />
+        </>
+      )}
+      <Group gap="sm">
+        <Button onClick={onDone}>{text.made.done}</Button>
+        <LinkButton to="/first-call" variant="default">
+          {text.made.firstCall}
+        </LinkButton>
+      </Group>
+    </Stack>
+  );
+}
+
+interface FieldsProps {
+  readonly form: KeyForm;
+  readonly onChange: (form: KeyForm) => void;
+  /** Undefined: a new key. */
+  readonly of?: KeyRow;
+}
+
+const numberOf = (value: string | number): number | "" => (value === "" ? "" : Number(value));
+
+function Fields({ form, onChange, of: key }: FieldsProps): ReactNode {
+  const roleLabel = useId();
+  const set = (change: Partial<KeyForm>) => onChange({ ...form, ...change });
+  const lifetimes = { ...(key ? { kept: words.kept } : {}), ...words.lifetimes };
+  return (
+    <>
+      {!key && (
+        <TextInput
+          label={words.name}
+          description={words.nameHint}
+          value={form.name}
+          maxLength={128}
+          required
+          data-autofocus
+          onChange={(event) => set({ name: event.currentTarget.value })}
+        />
+      )}
+      <div>
+        <Text size="sm" fw={600} mb={4} id={roleLabel}>
+          {words.role}
+        </Text>
+        <SegmentedControl
+          fullWidth
+          aria-labelledby={roleLabel}
+          data={(["inference", "read", "admin"] as const).map((value) => ({ value, label: text.roles[value] }))}
+          value={form.role}
+          onChange={(role) => set({ role: role as Role })}
+        />
+      </div>
+      <ModelNames
+        label={words.models}
+        description={words.modelsHint}
+        any={words.anyModel}
+        value={form.models}
+        disabled={form.role === "read"}
+        onChange={(models) => set({ models })}
+      />
+      <SimpleGrid cols={{ base: 1, xs: 2 }}>
+        <NumberInput
+          label={words.budget}
+          description={words.budgetHint}
+          placeholder={words.noBudget}
+          value={form.budget}
+          min={0}
+          max={1_000_000_000}
+          decimalScale={2}
+          onChange={(value) => set({ budget: numberOf(value) })}
+        />
+        <NativeSelect
+          label={words.lifetime}
+          data={Object.entries(lifetimes).map(([value, label]) => ({ value, label }))}
+          value={form.lifetime}
+          onChange={(event) => set({ lifetime: event.currentTarget.value })}
+        />
+      </SimpleGrid>
+      <Accordion variant="contained">
+        <Accordion.Item value="more">
+          <Accordion.Control>{words.more}</Accordion.Control>
+          <Accordion.Panel>
+            <Stack gap="sm">
+              <Textarea
+                label={words.addresses}
+                description={words.addressesHint}
+                placeholder={words.anywhere}
+                value={form.addresses}
+                autosize
+                spellCheck={false}
+                onChange={(event) => set({ addresses: event.currentTarget.value })}
+              />
+              <SimpleGrid cols={{ base: 1, xs: 2 }}>
+                <NumberInput
+                  label={words.requests}
+                  placeholder={words.noRate}
+                  value={form.requests}
+                  min={1}
+                  max={1_000_000}
+                  allowDecimal={false}
+                  onChange={(value) => set({ requests: numberOf(value) })}
+                />
+                <NumberInput
+                  label={words.tokens}
+                  placeholder={words.noRate}
+                  value={form.tokens}
+                  min={1}
+                  max={1_000_000_000_000}
+                  allowDecimal={false}
+                  onChange={(value) => set({ tokens: numberOf(value) })}
+                />
+              </SimpleGrid>
+              <Checkbox
+                label={words.passesUsers}
+                description={words.passesUsersHint}
+                checked={form.passesUsers}
+                onChange={(event) => set({ passesUsers: event.currentTarget.checked })}
+              />
+            </Stack>
+          </Accordion.Panel>
+        </Accordion.Item>
+      </Accordion>
+      <Preview form={form} expiresAt={key?.expires_at ?? null} />
+    </>
+  );
+}
+
+function Preview({ form, expiresAt }: { form: KeyForm; expiresAt: number | null }): ReactNode {
+  const nowMs = useNow();
+  return (
+    <Paper withBorder p="sm" component="section" aria-label={text.preview.title}>
+      <Text size="sm" fw={600} mb={4}>
+        {text.preview.title}
+      </Text>
+      <List size="sm" spacing={2}>
+        {previewOf(form, nowMs, expiresAt).map((line) => (
+          <List.Item key={line}>{line}</List.Item>
+        ))}
+      </List>
+    </Paper>
+  );
+}

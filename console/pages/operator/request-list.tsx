@@ -1,0 +1,94 @@
+// Finished requests of one account, for operators.
+import { Badge } from "@mantine/core";
+import type { ReactNode } from "react";
+import type { Responses } from "../../../proto/gen/responses.ts";
+import { usePages } from "../../api/hooks.ts";
+import { useFilter } from "../../app/place.ts";
+import { endingOf } from "../../domain/request-phases.ts";
+import { text } from "../../text/operator-requests.ts";
+import { Choice } from "../../ui/choice.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { FilterField, More } from "../../ui/filters.tsx";
+import { count, duration, usdOfCents } from "../../ui/format.ts";
+import { Link } from "../../ui/link.tsx";
+import { Loaded } from "../../ui/notice.tsx";
+import { Ago } from "../../ui/time.tsx";
+
+type RequestPage = Responses["GET /v1/admin/requests"];
+type Logged = RequestPage["requests"][number];
+
+export function RequestList({ account }: { account: string }): ReactNode {
+  const [from, setFrom] = useFilter("from");
+  const [failed, setFailed] = useFilter("failed");
+  const [model] = useFilter("model");
+  const pages = usePages<RequestPage>(
+    "/v1/admin/requests",
+    { account, from, failed, model, limit: "100" },
+    { next: afterLast },
+  );
+  return (
+    <Loaded query={pages}>
+      {({ pages: loaded }) => (
+        <DataTable
+          name="requests"
+          rows={loaded.flatMap(({ requests }) => requests)}
+          columns={columns}
+          keyOf={({ request_id: id, attempt }) => `${id} ${attempt}`}
+          isSearchedByServer
+          filters={
+            <>
+              <Choice label={text.period} options={text.periods} value={from} onChange={setFrom} />
+              <Choice label={text.outcomeFilter} options={text.outcomes} value={failed} onChange={setFailed} />
+              <FilterField name="model" label={text.model} maxLength={256} />
+            </>
+          }
+          empty={text.empty}
+          more={pages.hasNextPage && <More of={pages} />}
+        />
+      )}
+    </Loaded>
+  );
+}
+
+function afterLast({ requests, has_more: hasMore }: RequestPage): readonly [string, string] | undefined {
+  const last = requests.at(-1);
+  return hasMore && last ? ["after", last.request_id] : undefined;
+}
+
+/** How a request ended. */
+export function Ending({ of }: { of: string }): ReactNode {
+  const { label, isFailure } = endingOf(of);
+  return (
+    <Badge color={isFailure ? "red" : "green"} variant="light" tt="none" className="status">
+      <span aria-hidden="true">{isFailure ? "✕" : "●"}</span> {label}
+    </Badge>
+  );
+}
+
+const columns: readonly Column<Logged>[] = [
+  {
+    name: text.request,
+    value: (one) => one.request_id,
+    show: ({ request_id: id }) => (
+      <Link to={`/any-request-log/${encodeURIComponent(id)}`} inherit>
+        <code>{id}</code>
+      </Link>
+    ),
+  },
+  {
+    name: text.time,
+    value: (one) => new Date(one.created_at * 1000).toISOString(),
+    show: (one) => <Ago at={one.created_at} />,
+  },
+  { name: text.model, value: (one) => one.model },
+  {
+    name: text.outcome,
+    value: (one) => endingOf(one.end_reason).label,
+    show: (one) => <Ending of={one.end_reason} />,
+  },
+  { name: text.firstByte, value: (one) => one.first_byte_ms, show: (one) => duration(one.first_byte_ms) },
+  { name: text.total, value: (one) => one.total_ms, show: (one) => duration(one.total_ms) },
+  { name: text.tokensIn, value: (one) => one.input_tokens, show: (one) => count(one.input_tokens) },
+  { name: text.tokensOut, value: (one) => one.output_tokens, show: (one) => count(one.output_tokens) },
+  { name: text.cost, value: (one) => one.cost / 100, show: (one) => usdOfCents(one.cost) },
+];

@@ -1,0 +1,28 @@
+import { Button, type ButtonProps } from "@mantine/core";
+import { type ReactNode, useState } from "react";
+import { Modal } from "./modal.tsx";
+
+export interface DialogProps extends Pick<ButtonProps, "variant" | "size" | "leftSection" | "disabled" | "color"> {
+  /** Of the button that opens it. */
+  readonly label: string;
+  readonly title?: string;
+  readonly width?: string;
+  /** `close` closes it. */
+  readonly children: (close: () => void) => ReactNode;
+}
+
+/** Button that opens a form or details above the page. */
+export function Dialog({ label, title = label, width = "lg", children, ...button }: DialogProps): ReactNode {
+  const [isOpen, setOpen] = useState(false);
+  const close = () => setOpen(false);
+  return (
+    <>
+      <Button size="xs" variant="default" {...button} onClick={() => setOpen(true)}>
+        {label}
+      </Button>
+      <Modal opened={isOpen} onClose={close} title={title} size={width}>
+        {isOpen && children(close)}
+      </Modal>
+    </>
+  );
+}
