@@ -30,6 +30,7 @@ import { createVoices } from "./assets/voices.ts";
 import { createDirectory } from "./catalog/directory.ts";
 import { openGpuCatalogue } from "./catalog/gpu-catalogue.ts";
 import { createHubLook } from "./catalog/hub-look.ts";
+import { createHubSearch } from "./catalog/hub-search.ts";
 import { openModelCatalogue } from "./catalog/model-catalogue.ts";
 import { type ControlPlaneConfig, readConfig } from "./config.ts";
 import { createFleetMetrics } from "./deployments/fleet-metrics.ts";
@@ -445,6 +446,7 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
     adapters: deployments.adapters,
     aliases: deployments.aliases,
     catalogue,
+    hub: createHubSearch(config.hubEndpoint),
     modelRecords: deployments.modelRecords,
     ...agents.features,
     accounts,

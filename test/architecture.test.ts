@@ -28,6 +28,7 @@ const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "files", "
 const common = [
   "control-plane/service-error.ts",
   "control-plane/error-codes.ts",
+  "control-plane/account-slots.ts",
   "control-plane/act.ts",
   "control-plane/page.ts",
 ];

@@ -41,11 +41,16 @@ export const text = {
     own: "Repository or address",
     search: "Search the catalogue",
     searchHint:
-      "Part of a name or task. The catalogue lists what people run most; any other hub repository can be given by name.",
+      "Part of a name or task. The catalogue lists what people run most; a search also asks the hub for others.",
     allTasks: "All tasks",
     task: "Task",
-    noModels: "Nothing in the catalogue matches. Give the repository by name instead.",
+    noModels: "Nothing in the catalogue matches.",
     takeRepository: (name: string) => `Use the repository ${name}`,
+    hub: {
+      title: "On the hub",
+      none: "The hub finds nothing by these words.",
+      downloads: (number: string) => `${number} downloads a month`,
+    },
     showAll: (all: number) => `Show all ${all}`,
     chosen: "Chosen",
     choose: "Choose",

@@ -101,7 +101,7 @@ export function readLook(value: unknown): RepoLook {
   };
 }
 
-async function boundedText(answer: Response): Promise<string> {
+export async function boundedText(answer: Response): Promise<string> {
   const parts: Buffer[] = [];
   let bytes = 0;
   for await (const part of answer.body ?? []) {

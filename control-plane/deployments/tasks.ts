@@ -52,11 +52,20 @@ const ofHub: Readonly<Record<string, Task>> = {
   conversational: "text-generation",
 };
 
+/** Task of a hub repository in the interface's words. */
+export const taskOfHub = (task: string): string => ofHub[task] ?? task;
+
+/** The hub's names of a task. */
+export function hubTasksOf(task: string): readonly string[] {
+  const names = Object.keys(ofHub).filter((name) => ofHub[name] === task);
+  return task === "embeddings" || task === "reranker" ? names : [task, ...names];
+}
+
 export type TaskEngine = "onnx" | "llm";
 
 /** Returns the requested task, otherwise the hub's. Throws deploymentRefused. */
 export function taskOf(requested: string | undefined, ofRepo: string | undefined): Task {
-  const task = requested ?? (ofRepo === undefined ? undefined : (ofHub[ofRepo] ?? ofRepo));
+  const task = requested ?? (ofRepo === undefined ? undefined : taskOfHub(ofRepo));
   if (task === undefined) throw refused("the repository has no task, or the hub is unreachable; set it in `task`.");
   return task as Task;
 }

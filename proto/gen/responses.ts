@@ -3400,6 +3400,28 @@ export interface Responses {
       }[];
     }[];
   };
+  "GET /v1/hub/models": {
+    /**
+     * Most downloaded first
+     */
+    models: {
+      /**
+       * Repository on the hub
+       */
+      name: string;
+      task: string | null;
+      /**
+       * In the last 30 days
+       */
+      downloads: number;
+      likes: number;
+      /**
+       * The hub requires an account that accepted the licence
+       */
+      gated: boolean;
+      formats: ("gguf" | "safetensors" | "onnx")[];
+    }[];
+  };
   "POST /lora-model": {
     type: "legacy" | "llm" | "lora" | "tts";
     deploy_id: string;

@@ -313,6 +313,7 @@ export function fakePorts() {
     aliases: fakeAliases(models),
     providers: fakeProviders(one),
     catalogue: { search: () => [] },
+    hub: { search: async () => [] },
     modelRecords: fakeModelRecords(),
     adapters: fakeAdapters(ada.account),
     placement: {

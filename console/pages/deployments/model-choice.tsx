@@ -23,6 +23,7 @@ import { text } from "../../text/deployments.ts";
 import { Loaded } from "../../ui/notice.tsx";
 import { Empty, Section } from "../../ui/page.tsx";
 import { fieldOf } from "./fits.ts";
+import { type HubModel, HubResults } from "./hub-results.tsx";
 import type { Change } from "./new-deployment.tsx";
 
 type Catalogue = Responses["GET /v1/model-catalogue"];
@@ -58,6 +59,14 @@ export function ModelChoice({ form, change, faults, error, owner }: FormPart & {
               <CatalogueCards
                 models={all.toSorted(byUse)}
                 chosen={listed?.name}
+                source={form.source}
+                onFound={({ name, task }) =>
+                  change({
+                    source: name,
+                    revision: "",
+                    ...(task !== null && (tasks as readonly string[]).includes(task) ? { task } : {}),
+                  })
+                }
                 onChoose={(model) => change({ source: model.name, revision: "", task: model.task })}
                 onRepository={(source) => {
                   change({ source });
@@ -156,11 +165,14 @@ const byUse = (a: CatalogueModel, b: CatalogueModel): number =>
 interface CatalogueCardsProps {
   readonly models: readonly CatalogueModel[];
   readonly chosen: string | undefined;
+  /** Of the form. */
+  readonly source: string;
   readonly onChoose: (model: CatalogueModel) => void;
+  readonly onFound: (model: HubModel) => void;
   readonly onRepository: (name: string) => void;
 }
 
-function CatalogueCards({ models, chosen, onChoose, onRepository }: CatalogueCardsProps): ReactNode {
+function CatalogueCards({ models, chosen, source, onChoose, onFound, onRepository }: CatalogueCardsProps): ReactNode {
   const [search, setSearch] = useState("");
   const [task, setTask] = useState("");
   const [isAll, setAll] = useState(false);
@@ -217,6 +229,7 @@ function CatalogueCards({ models, chosen, onChoose, onRepository }: CatalogueCar
           {words.showAll(found.length)}
         </Button>
       )}
+      <HubResults search={search} task={task} chosen={source} onChoose={onFound} />
       <Text size="xs" c="dimmed">
         {words.searchHint}
       </Text>

@@ -1,6 +1,8 @@
-// Models that people run most, before they are deployed.
+// Models that can be deployed: those that people run most, and those of the hub.
 import { type Static, Type } from "typebox";
+import type { HubModel } from "../../catalog/hub-search.ts";
 import type { CatalogueModel } from "../../catalog/model-catalogue.ts";
+import { hubTasksOf, taskOfHub } from "../../deployments/tasks.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { ModelFeatures } from "./features.ts";
 
@@ -32,7 +34,30 @@ const CatalogueAnswer = Type.Object({
   ),
 });
 
-export function addCatalogueRoutes(endpoints: Endpoints, { catalogue }: Pick<ModelFeatures, "catalogue">): void {
+const HubQuery = Type.Object({
+  search: Type.String({ minLength: 2, maxLength: 200, description: "Part of a name, as the hub searches" }),
+  task: Type.Optional(Type.String({ maxLength: 64, description: "Exact task, such as text-generation" })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 20 })),
+});
+
+const HubAnswer = Type.Object({
+  models: Type.Array(
+    Type.Object({
+      name: Type.String({ description: "Repository on the hub" }),
+      task: Type.Union([Type.String(), Type.Null()]),
+      downloads: Type.Integer({ description: "In the last 30 days" }),
+      likes: Type.Integer(),
+      gated: Type.Boolean({ description: "The hub requires an account that accepted the licence" }),
+      formats: Type.Array(Type.Enum(["gguf", "safetensors", "onnx"])),
+    }),
+    { description: "Most downloaded first" },
+  ),
+});
+
+export function addCatalogueRoutes(
+  endpoints: Endpoints,
+  { catalogue, hub }: Pick<ModelFeatures, "catalogue" | "hub">,
+): void {
   endpoints.with({ tag: "models", access: "key" }).get("/v1/model-catalogue", {
     isOpenToOperators: true,
     summary: "Models to deploy: licence, size, context and engines of those that people run most",
@@ -41,7 +66,28 @@ export function addCatalogueRoutes(endpoints: Endpoints, { catalogue }: Pick<Mod
     answer: CatalogueAnswer,
     handler: ({ query }) => ({ models: catalogue.search(query.search ?? "", query.task).map(render) }),
   });
+  endpoints.with({ tag: "models", access: "key" }).get("/v1/hub/models", {
+    isOpenToOperators: true,
+    summary: "Search the model hub of this server for repositories to deploy; asked anew after a minute",
+    query: HubQuery,
+    answer: HubAnswer,
+    refusals: [429],
+    handler: async ({ query: { search, task, limit = 20 }, caller }) => ({
+      models: (
+        await hub.search(caller.account, { search, tasks: task === undefined ? [] : hubTasksOf(task), limit })
+      ).map(renderFound),
+    }),
+  });
 }
+
+const renderFound = (model: HubModel): Static<typeof HubAnswer>["models"][number] => ({
+  name: model.name,
+  task: model.task === undefined ? null : taskOfHub(model.task),
+  downloads: model.downloads,
+  likes: model.likes,
+  gated: model.isGated,
+  formats: [...model.formats],
+});
 
 const render = (model: CatalogueModel): Static<typeof CatalogueAnswer>["models"][number] => ({
   name: model.name,

@@ -1,0 +1,113 @@
+// Searches the model hub by the words of its own search. https://huggingface.co/docs/hub/api
+import type { AccountId } from "../../proto/ids.ts";
+import { isJsonObject } from "../../proto/json-object.ts";
+import { keepNewest } from "../../proto/keep-newest.ts";
+import { isHubRepo } from "../../proto/weights-address.ts";
+import { createAccountSlots } from "../account-slots.ts";
+import { rateLimited, unavailable } from "../service-error.ts";
+import { boundedText, hubFetch, type WeightsFormat } from "./hub-look.ts";
+
+export interface HubModel {
+  /** Repository, `owner/name`. */
+  readonly name: string;
+  /** Undefined: the hub knows none. */
+  readonly task: string | undefined;
+  /** In the last 30 days. */
+  readonly downloads: number;
+  readonly likes: number;
+  readonly isGated: boolean;
+  /** Weight formats by its tags. */
+  readonly formats: readonly WeightsFormat[];
+}
+
+export interface HubQuery {
+  readonly search: string;
+  /** The hub's names; empty: all. */
+  readonly tasks: readonly string[];
+  readonly limit: number;
+}
+
+export interface HubSearch {
+  /** Most downloaded first. Throws hubUnavailable, hubBusy. */
+  search(account: AccountId, query: HubQuery): Promise<readonly HubModel[]>;
+}
+
+export const hubUnavailable = (cause?: unknown) =>
+  unavailable(
+    "hub_unavailable",
+    "The model hub cannot be reached from this server. Give the repository by name, or try again later.",
+    { cause },
+  );
+const hubDisabled = () =>
+  unavailable("hub_unavailable", "The operator disabled the model hub on this server (HF_HUB_OFFLINE).");
+const hubBusy = () =>
+  rateLimited("too_many_searches", "Too many concurrent searches. Try again in a few seconds.", {
+    retryAfterSeconds: 3,
+  });
+
+const keptMs = 60_000;
+const maxKept = 500;
+const formatNames: readonly WeightsFormat[] = ["gguf", "safetensors", "onnx"];
+const shownFields = ["downloads", "likes", "gated", "pipeline_tag", "tags"];
+
+/** `endpoint`: HF_ENDPOINT; undefined: the hub is disabled. Results are kept for a minute, for all accounts. */
+export function createHubSearch(endpoint: string | undefined): HubSearch {
+  const base = endpoint?.replace(/\/+$/, "");
+  const slots = createAccountSlots({ total: 16, perAccount: 2, waitMs: 5_000, busy: hubBusy });
+  const kept = new Map<string, { readonly atMs: number; readonly models: readonly HubModel[] }>();
+
+  async function ask(url: string): Promise<readonly HubModel[]> {
+    try {
+      const answer = await hubFetch(url, {});
+      if (!answer.ok) {
+        await answer.body?.cancel();
+        throw new Error(`the hub answered ${answer.status}`);
+      }
+      return readModels(JSON.parse(await boundedText(answer)));
+    } catch (error) {
+      throw hubUnavailable(error);
+    }
+  }
+
+  return {
+    async search(account, { search, tasks, limit }) {
+      if (base === undefined) throw hubDisabled();
+      // The hub filters by one task.
+      const urls = (tasks.length > 0 ? tasks : [undefined]).map((task) => {
+        const query = new URLSearchParams({ search, sort: "downloads", direction: "-1", limit: `${limit}` });
+        if (task !== undefined) query.set("pipeline_tag", task);
+        for (const field of shownFields) query.append("expand[]", field);
+        return `${base}/api/models?${query}`;
+      });
+      const key = urls.join(" ");
+      const known = kept.get(key);
+      if (known && performance.now() - known.atMs < keptMs) return known.models;
+      const found = await slots.run(account, () => Promise.all(urls.map(ask)));
+      const models = found
+        .flat()
+        .sort((a, b) => b.downloads - a.downloads)
+        .slice(0, limit);
+      return keepNewest(kept, key, { atMs: performance.now(), models }, maxKept).models;
+    },
+  };
+}
+
+/** Parses the hub's response; leaves out what is no repository. Throws if it is no list. */
+export function readModels(value: unknown): readonly HubModel[] {
+  if (!Array.isArray(value)) throw new Error("the hub's response is no list");
+  return value.flatMap((one) => {
+    const { id, pipeline_tag: task, downloads, likes, gated, tags } = isJsonObject(one) ? one : {};
+    if (typeof id !== "string" || !isHubRepo(id)) return [];
+    const labels = Array.isArray(tags) ? tags : [];
+    return {
+      name: id,
+      task: typeof task === "string" ? task : undefined,
+      downloads: countOf(downloads),
+      likes: countOf(likes),
+      isGated: gated !== undefined && gated !== null && gated !== false,
+      formats: formatNames.filter((format) => labels.includes(format)),
+    };
+  });
+}
+
+const countOf = (value: unknown): number => (Number.isSafeInteger(value) ? Math.max(0, Number(value)) : 0);

@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { createHubSearch, readModels } from "../../../../control-plane/catalog/hub-search.ts";
+import type { AccountId } from "../../../../proto/ids.ts";
+import { type FileServer, startFileServer } from "../../../fakes/file-server.ts";
+
+const [ada, bob] = ["u:1", "u:2"] as AccountId[] as [AccountId, AccountId];
+const found = [
+  { id: "org/a", pipeline_tag: "text-generation", downloads: 7, likes: 2, gated: "manual", tags: ["gguf", "en"] },
+  { id: "org/b", downloads: -1, likes: "many", gated: false, tags: ["onnx", "safetensors"] },
+  { id: "../etc", downloads: 1 },
+  "org/c",
+];
+
+let hub: FileServer;
+let asked: URL[];
+let answer: (send: (status: number, body: unknown) => void) => void;
+beforeAll(async () => {
+  hub = await startFileServer(() => (request, response) => {
+    asked.push(new URL(request.url ?? "", "http://hub"));
+    answer((status, body) => response.writeHead(status).end(JSON.stringify(body)));
+  });
+});
+beforeEach(() => {
+  asked = [];
+  answer = (send) => send(200, found);
+});
+afterAll(() => hub.close());
+
+const query = { search: "llama 3", tasks: ["text-generation"], limit: 5 };
+
+it("asks the hub for the words and the task, and leaves out what is no repository", async () => {
+  const models = await createHubSearch(`${hub.url}/`).search(ada, query);
+  expect(models).toEqual([
+    { name: "org/a", task: "text-generation", downloads: 7, likes: 2, isGated: true, formats: ["gguf"] },
+    { name: "org/b", task: undefined, downloads: 0, likes: 0, isGated: false, formats: ["safetensors", "onnx"] },
+  ]);
+  const { pathname, searchParams } = asked[0] as URL;
+  expect(pathname).toBe("/api/models");
+  expect(searchParams.get("search")).toBe("llama 3");
+  expect(searchParams.get("pipeline_tag")).toBe("text-generation");
+  expect(searchParams.get("limit")).toBe("5");
+});
+
+it("asks once for each name that the hub has for a task, and merges by downloads", async () => {
+  const { search } = createHubSearch(hub.url);
+  answer = (send) => send(200, [{ id: `org/${asked.length}`, downloads: asked.length }]);
+  const models = await search(ada, { ...query, tasks: ["feature-extraction", "sentence-similarity"], limit: 1 });
+  expect(asked.map((url) => url.searchParams.get("pipeline_tag")).sort()).toEqual([
+    "feature-extraction",
+    "sentence-similarity",
+  ]);
+  expect(models.map(({ name }) => name)).toEqual(["org/2"]);
+});
+
+it("keeps a result for the next caller, and no failure", async () => {
+  const { search } = createHubSearch(hub.url);
+  answer = (send) => send(500, {});
+  await expect(search(ada, query)).rejects.toMatchObject({ code: "hub_unavailable", kind: "unavailable" });
+  answer = (send) => send(200, found);
+  await search(ada, query);
+  await search(bob, query);
+  await search(bob, { ...query, limit: 6 });
+  expect(asked).toHaveLength(3);
+});
+
+it("runs two searches of an account at once, and does not delay another account's", async () => {
+  const { search } = createHubSearch(hub.url);
+  const sends: (() => void)[] = [];
+  answer = (send) => void sends.push(() => send(200, []));
+  const words = (text: string) => ({ ...query, search: text });
+  const running = [search(ada, words("a1")), search(ada, words("a2")), search(ada, words("a3"))];
+  await expect.poll(() => asked.length).toBe(2);
+  running.push(search(bob, words("b1")));
+  await expect.poll(() => asked.length).toBe(3);
+  expect(asked.map((url) => url.searchParams.get("search"))).toEqual(["a1", "a2", "b1"]);
+  for (const send of sends) send();
+  await expect.poll(() => asked.length).toBe(4);
+  sends.at(-1)?.();
+  await Promise.all(running);
+});
+
+it("says that the hub is disabled, cannot be reached, or answers something else", async () => {
+  await expect(createHubSearch(undefined).search(ada, query)).rejects.toThrow(/HF_HUB_OFFLINE/);
+  await expect(createHubSearch("http://127.0.0.1:1").search(ada, query)).rejects.toMatchObject({
+    code: "hub_unavailable",
+  });
+  expect(() => readModels({ models: [] })).toThrow(/no list/);
+});
