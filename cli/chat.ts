@@ -1,6 +1,8 @@
 // A conversation of `stoker chat`, and the commands in it.
+
 import { existsSync } from "node:fs";
 import { CliError } from "./cli-error.ts";
+import { counted } from "./counted.ts";
 import { writeLocalFile } from "./local-file.ts";
 
 interface Message {
@@ -118,6 +120,6 @@ export class Chat {
   #stats(): string {
     const rate = this.#seconds > 0 ? `, ${(this.#outputTokens / this.#seconds).toFixed(1)} tokens/s` : "";
     const tokens = `${this.#inputTokens} tokens in, ${this.#outputTokens} out`;
-    return `${this.#answers} answers, ${tokens}${rate}, ${this.#usd.toFixed(9)} USD. ${this.#messages.length} messages are kept.`;
+    return `${counted(this.#answers, "answer")}, ${tokens}${rate}, ${this.#usd.toFixed(9)} USD. ${this.#messages.length} messages are kept.`;
   }
 }

@@ -1,4 +1,4 @@
-// API messages name paths. The CLI adds the command that calls the path.
+// API messages name paths. The CLI names the command that calls the path instead.
 
 /** Command by method and path, with parameters in braces. Empty if no command exists. */
 export const commandsOfPaths: Readonly<Record<string, string>> = {
@@ -55,7 +55,7 @@ const routes: readonly Route[] = Object.entries(commandsOfPaths).map(([call, com
   command,
 }));
 
-/** Puts the command before each path that has one. */
+/** Replaces each path by its command, if it has one. */
 export function withCommands(message: string): string {
   return message.replaceAll(named, (matched: string, _quote: string, method: string, path: string) => {
     for (const { form, parameters, command } of routes) {
@@ -63,7 +63,7 @@ export function withCommands(message: string): string {
       if (!values) continue;
       if (command === "") return matched;
       const filled = parameters.reduce((text, name, n) => text.replace(name, () => values[n] as string), command);
-      return `\`${filled}\` (${matched.replaceAll("`", "")})`;
+      return `\`${filled}\``;
     }
     return matched;
   });

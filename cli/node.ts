@@ -1,4 +1,5 @@
 import type { Responses } from "../proto/gen/responses.ts";
+import { counted } from "./counted.ts";
 
 // Text of hosts, for `stoker node`, `stoker top` and `stoker inspect`.
 
@@ -34,9 +35,9 @@ export function gpuLine(gpu: NodeGpu): string {
   const cells = [
     String(gpu.index).padStart(2),
     gpu.type.padEnd(15),
-    gpu.utilization_ratio === null ? "".padEnd(12) : bar(gpu.utilization_ratio, 10),
+    gpu.utilization_ratio === null ? "".padEnd(7) : bar(gpu.utilization_ratio, 5),
     percent(gpu.utilization_ratio).padStart(4),
-    `${used === null ? "-" : gibText(used)}/${gibText(gpu.memory_bytes)}G`.padStart(10),
+    `${used === null ? "-" : gibText(used)}/${gibText(gpu.memory_bytes)}G`.padStart(8),
     gpu.temperature_celsius === null ? "   -" : `${Math.round(gpu.temperature_celsius)}C`.padStart(4),
     gpu.power_watts === null ? "    -" : `${Math.round(gpu.power_watts)}W`.padStart(5),
     gpuState(gpu).padEnd(8),
@@ -48,7 +49,7 @@ export function gpuLine(gpu: NodeGpu): string {
 export function instanceLine(one: NodeInstance): string {
   const load = `${one.in_flight} running, ${one.waiting} waiting, ${one.tokens_per_second.toFixed(1)} tok/s`;
   const memory = one.memory_bytes > 0 ? `, ${gibText(one.memory_bytes)}G` : "";
-  const restarts = one.restarts > 0 ? `, ${one.restarts} restarts` : "";
+  const restarts = one.restarts > 0 ? `, ${counted(one.restarts, "restart")}` : "";
   return `${one.instance_id}  ${one.phase.padEnd(11)} ${load}${memory}${restarts}`;
 }
 
@@ -60,4 +61,6 @@ export function loadLine(load: Load): string {
 
 /** GPUs out of use, with the reason. */
 export const troubles = (gpus: readonly NodeGpu[]): readonly string[] =>
-  gpus.filter((gpu) => !gpu.is_healthy).map((gpu) => `GPU ${gpu.index} ${gpu.uuid}: ${gpu.unhealthy_reason}`);
+  gpus
+    .filter((gpu) => !gpu.is_healthy)
+    .map((gpu) => `GPU ${gpu.index} ${gpu.uuid}: ${gpu.unhealthy_reason || "faulty"}`);

@@ -1,7 +1,7 @@
 // Command tree: one file per group in commands/.
 
-import type { Command as AnyCommand, CommanderError } from "commander";
-import { CliError, type ExitCode, exitCode } from "./cli-error.ts";
+import type { Command as AnyCommand } from "commander";
+import { CliError, exitCode } from "./cli-error.ts";
 import { Command, pathOf } from "./command.ts";
 import { addAccountCommands } from "./commands/account.ts";
 import { addAdminAccount, addAdminPrefixCache } from "./commands/admin-account.ts";
@@ -50,6 +50,7 @@ import { addRequest } from "./commands/usage-log.ts";
 import { addVersion } from "./commands/version.ts";
 import { addVoice } from "./commands/voice.ts";
 import { addWebhook } from "./commands/webhook.ts";
+import { widthOf, wrap } from "./wrap.ts";
 
 export function createProgram(version: string): Command {
   const program = new Command("stoker")
@@ -61,7 +62,10 @@ export function createProgram(version: string): Command {
     )
     .option("--profile <name>", "stored server and key (default: STOKER_PROFILE, or the one of `stoker auth use`)")
     .version(version)
-    .exitOverride((error) => process.exit(exitCodeOf(error)))
+    .exitOverride()
+    // Also beside long names of commands and options.
+    .configureHelp({ minWidthToWrap: 20 })
+    .configureOutput({ outputError: (text, write) => write(wrap(text, widthOf(process.stderr))) })
     .showHelpAfterError("(stoker --help lists the commands)");
   for (const add of groups) add(program);
   addDoctor(program, version);
@@ -70,22 +74,18 @@ export function createProgram(version: string): Command {
   return program;
 }
 
-const exitCodeOf = (error: CommanderError): ExitCode => (error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage);
-
-/** Passes usage errors to `report` instead of printing them as text with a help line. */
-export function reportUsageErrorsBy(command: AnyCommand, report: (error: CliError) => void): void {
+/** Throws usage errors as CliError, instead of printing them as text with a help line. */
+export function throwUsageErrors(command: AnyCommand): void {
   command.configureOutput({ outputError: () => {}, writeErr: () => {} });
   command.exitOverride((error) => {
-    if (error.exitCode !== 0) {
-      const isHelp = error.code === "commander.help";
-      const text = isHelp
-        ? `Command missing. ${pathOf(command)} --help lists them.`
-        : error.message.replace(/^error: /, "");
-      report(new CliError(text, exitCode.wrongUsage));
-    }
-    process.exit(exitCodeOf(error));
+    if (error.exitCode === 0) throw error;
+    const isHelp = error.code === "commander.help";
+    const text = isHelp
+      ? `Command missing. ${pathOf(command)} --help lists them.`
+      : error.message.replace(/^error: /, "");
+    throw new CliError(text, exitCode.wrongUsage);
   });
-  for (const one of command.commands) reportUsageErrorsBy(one, report);
+  for (const one of command.commands) throwUsageErrors(one);
 }
 
 /** Usage errors end with the help command of the group or command. */

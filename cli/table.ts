@@ -12,6 +12,7 @@ const prose = new Set([
   "WEIGHTS",
   "VALUES",
   "DEFAULT",
+  "FOR",
   "REQUESTED",
   "COMPANY",
 ]);

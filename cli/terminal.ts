@@ -7,6 +7,7 @@ import { type Connection, findConnection } from "./connection.ts";
 import { chosenFormat, type OutputFormat, recordText } from "./output-format.ts";
 import { printable } from "./printable.ts";
 import { table } from "./table.ts";
+import { widthOf, wrap } from "./wrap.ts";
 
 export interface Terminal {
   readonly connection: Connection;
@@ -36,6 +37,13 @@ type Printed<Value> = { [Name in keyof Value]-?: Value[Name] extends string | nu
 /** By title, a field of the record or its text. */
 export type Columns<Value> = Readonly<Record<string, Printed<Value> | ((value: Value) => string)>>;
 
+/** `2026-01-31T12:00:00Z`, from Unix seconds or ISO 8601. */
+export const utcTime = (at: number | string): string =>
+  `${new Date(typeof at === "number" ? at * 1000 : at).toISOString().slice(0, 19)}Z`;
+
+/** `2026-01-31T12:00Z` */
+export const utcMinute = (at: number | string): string => `${utcTime(at).slice(0, 16)}Z`;
+
 export const isoTime = (unixSeconds: number): string => new Date(unixSeconds * 1000).toISOString();
 
 interface GlobalFlags {
@@ -57,8 +65,7 @@ export function openTerminal(command: Command, output?: OutputFormat, isNewProfi
   };
   let api: Api | undefined;
   const write = (text: string): void => void process.stdout.write(printable(text));
-  // No limit for a pipe or a terminal without a known width.
-  const maxWidth = (format !== "wide" && process.stdout.columns) || Number.POSITIVE_INFINITY;
+  const maxWidth = format === "wide" ? Number.POSITIVE_INFINITY : widthOf(process.stdout);
   return {
     get connection() {
       return connection();
@@ -70,15 +77,19 @@ export function openTerminal(command: Command, output?: OutputFormat, isNewProfi
     isStructured,
     write,
     clear: () => void process.stdout.write("\u001B[2J\u001B[H"),
-    show: (value, text) => write(isStructured ? recordText(value, format) : `${text(value)}\n`),
+    show: (value, text) => write(isStructured ? recordText(value, format) : `${wrap(text(value), maxWidth)}\n`),
     rows(values, columns, { empty = "None.", wide } = {}) {
       if (isStructured) return write(recordText(values, format));
       const shown = format === "wide" ? { ...columns, ...wide } : columns;
-      write(`${values.length === 0 ? empty : table(Object.keys(shown), cellsOf(values, shown), maxWidth)}\n`);
+      const rows =
+        values.length === 0 ? wrap(empty, maxWidth) : table(Object.keys(shown), cellsOf(values, shown), maxWidth);
+      write(`${rows}\n`);
     },
     csv: (values, columns) => write(`${csv(Object.keys(columns), cellsOf(values, columns))}\r\n`),
-    progress: (line) =>
-      void process.stderr.write(printable(isStructured ? `${JSON.stringify({ progress: line })}\n` : `${line}\n`)),
+    progress(line) {
+      const text = isStructured ? JSON.stringify({ progress: line }) : wrap(line, widthOf(process.stderr));
+      process.stderr.write(printable(`${text}\n`));
+    },
   };
 }
 

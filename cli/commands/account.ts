@@ -51,13 +51,17 @@ export function addAccountCommands(program: Command): void {
       const found = await terminal.api.call<Usage>("GET", path);
       if (terminal.isStructured) return terminal.show(found, String);
       const lines = found.months.flatMap((month) => month.items.map((item) => ({ ...item, period: month.period })));
-      terminal[flags.csv ? "csv" : "rows"](lines, {
-        MONTH: "period",
-        MODEL: (item) => item.model.model_name,
-        TYPE: "pricing_type",
-        UNITS: "units",
-        USD: (item) => (item.cost / 100).toFixed(6),
-      });
+      terminal[flags.csv ? "csv" : "rows"](
+        lines,
+        {
+          MONTH: "period",
+          MODEL: (item) => item.model.model_name,
+          TYPE: "pricing_type",
+          UNITS: "units",
+          USD: (item) => (item.cost / 100).toFixed(6),
+        },
+        { empty: "No usage in this period. Other months: --from YYYY.MM" },
+      );
     });
   addUsageUsers(usage);
   program

@@ -3,8 +3,9 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { adminGroup, type Command } from "../command.ts";
+import { counted } from "../counted.ts";
 import { between, money } from "../option-values.ts";
-import { isoTime } from "../terminal.ts";
+import { isoTime, utcTime } from "../terminal.ts";
 
 type Named = Responses["GET /v1/admin/accounts"]["accounts"][number];
 
@@ -61,13 +62,13 @@ export function addAdminAccount(program: Command): void {
           UID: "uid",
           NAME: "display_name",
           EMAIL: "email",
-          FUNDS: (one) => usd(one.funds_usd),
-          SPENT: (one) => usd(one.spent_usd),
+          "FUNDS USD": (one) => usd(one.funds_usd),
+          "SPENT USD": (one) => usd(one.spent_usd),
           STATUS: (one) => statusOf(one),
         },
         {
           wide: {
-            CREATED: (one) => isoTime(one.created_at).slice(0, 19),
+            CREATED: (one) => utcTime(one.created_at),
             TEAM: (one) => (one.is_team_account ? "yes" : "no"),
             PRIORITY: (one) => (one.may_prioritize ? "yes" : "no"),
           },
@@ -151,7 +152,7 @@ function described(one: Account): string {
     ].join("\n");
   return [
     `${one.display_name} (${one.uid}) ${one.email}${one.is_admin ? ", operator" : ""}`,
-    `funds USD ${usd(one.funds_usd)}, spent USD ${usd(one.spent_usd)}; ${one.keys} keys, ${one.deployments} deployments`,
+    `funds USD ${usd(one.funds_usd)}, spent USD ${usd(one.spent_usd)}; ${counted(one.keys, "key")}, ${counted(one.deployments, "deployment")}`,
     ...one.suspensions.map(({ reason, since, note }) => `suspended: ${reason} since ${isoTime(since)} (${note})`),
   ].join("\n");
 }

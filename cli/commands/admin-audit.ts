@@ -1,6 +1,7 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
 import { between } from "../option-values.ts";
+import { utcTime } from "../terminal.ts";
 import { uidOf } from "./admin-account.ts";
 
 type Entry = Responses["GET /v1/admin/audit"]["entries"][number];
@@ -22,7 +23,7 @@ export function addAdminAudit(program: Command): void {
       const query = new URLSearchParams({ ...filter, limit: String(limit) });
       const { entries } = await terminal.api.call<{ entries: Entry[] }>("GET", `/v1/admin/audit?${query}`);
       terminal.rows(entries, {
-        AT: (entry) => entry.at.slice(0, 19),
+        AT: (entry) => utcTime(entry.at),
         ACTOR: (entry) => entry.actor_email ?? entry.actor,
         ACTION: "action",
         SUBJECT: "subject",

@@ -1,7 +1,7 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
 import { atLeast, money } from "../option-values.ts";
-import { isoTime } from "../terminal.ts";
+import { utcMinute } from "../terminal.ts";
 import { accountsPath, uidOf } from "./admin-account.ts";
 
 type Terms = Responses["GET /v1/admin/accounts/{uid}/terms"];
@@ -58,7 +58,7 @@ export function addAdminBilling(program: Command): void {
         ID: "id",
         ACCOUNT: "uid",
         USD: (one) => one.amount_usd.toFixed(2),
-        SINCE: (one) => isoTime(one.created_at).slice(0, 16),
+        SINCE: (one) => utcMinute(one.created_at),
       });
     });
   for (const verb of ["fulfil", "reject"] as const) {

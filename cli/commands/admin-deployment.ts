@@ -3,6 +3,7 @@ import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
 import { between } from "../option-values.ts";
+import { utcTime } from "../terminal.ts";
 import { uidOf } from "./admin-account.ts";
 import { statusText } from "./deploy.ts";
 import { type Entry, printLine } from "./log.ts";
@@ -46,7 +47,7 @@ export function addAdminDeployment(program: Command): void {
             KIND: "kind",
             GPU: ({ config }) => `${config.num_gpus}x${config.gpu}`,
             ENGINE: "engine",
-            CREATED: (one) => one.created_at.slice(0, 19),
+            CREATED: (one) => utcTime(one.created_at),
             REASON: (one) => one.fail_reason || one.pending_reasons[0]?.why || "",
           },
         },

@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
+import { utcMinute } from "../terminal.ts";
 import { uidOf } from "./admin-account.ts";
 
 type Discount = Responses["POST /v1/admin/discounts"];
@@ -30,8 +31,8 @@ export function addAdminDiscount(program: Command): void {
         ID: "id",
         PERCENT: "percent",
         FOR: (one) => forText(one),
-        FROM: (one) => one.effective_from.slice(0, 16),
-        TO: (one) => one.effective_to?.slice(0, 16) ?? "",
+        FROM: (one) => utcMinute(one.effective_from),
+        TO: (one) => (one.effective_to ? utcMinute(one.effective_to) : ""),
         NAME: "name",
       });
     });
@@ -81,4 +82,4 @@ function percentOf(text: string): number {
 }
 
 const forText = ({ uid, model, surface }: Discount): string =>
-  [uid ?? "all accounts", model ?? "all models", surface ?? "all surfaces"].join(", ");
+  [uid, model, surface].filter((one) => one !== null).join(", ") || "everything";

@@ -2,6 +2,7 @@ import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
 import { between } from "../option-values.ts";
+import { utcTime } from "../terminal.ts";
 
 type Listed = Responses["GET /v1/admin/incidents"];
 
@@ -22,8 +23,10 @@ export function addAdminIncidents(program: Command): void {
       terminal.rows(
         incidents,
         {
-          SINCE: (one) => one.began_at.slice(0, 19),
-          ...(ended ? { ENDED: (one: Listed["incidents"][number]) => one.ended_at?.slice(0, 19) ?? "-" } : {}),
+          SINCE: (one) => utcTime(one.began_at),
+          ...(ended
+            ? { ENDED: (one: Listed["incidents"][number]) => (one.ended_at ? utcTime(one.ended_at) : "-") }
+            : {}),
           SEVERITY: "severity",
           DESCRIPTION: "summary",
         },

@@ -2,6 +2,7 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
 import { price as priceOption } from "../option-values.ts";
 import { ratesText } from "../table.ts";
+import { utcMinute } from "../terminal.ts";
 
 type Price = Responses["POST /v1/admin/prices"];
 
@@ -20,7 +21,7 @@ export function addAdminPrice(program: Command): void {
       terminal.rows(prices, {
         KIND: "kind",
         SUBJECT: "subject",
-        FROM: (one) => one.effective_from.slice(0, 16),
+        FROM: (one) => utcMinute(one.effective_from),
         NOW: (one) => (one.current ? "yes" : ""),
         RATES: (one) => ratesText(one.rates),
       });

@@ -1,5 +1,6 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
+import { utcTime } from "../terminal.ts";
 
 type Restore = Responses["GET /v1/admin/restores"]["restores"][number];
 
@@ -16,19 +17,18 @@ export function addAdminRestores(program: Command): void {
 }
 
 function described(one: Restore): string {
-  return [
-    `${one.began_at.slice(0, 19)}  ${one.cause}`,
-    ...(one.report ? reported(one, one.report) : pending(one)),
-  ].join("\n  ");
+  return [`${utcTime(one.began_at)}  ${one.cause}`, ...(one.report ? reported(one, one.report) : pending(one))].join(
+    "\n  ",
+  );
 }
 
 const pending = ({ awaited_hosts: hosts, ends_by: end }: Restore): readonly string[] => [
   "reconciliation pending; agents resend their kept usage records",
-  `waiting until ${end.slice(0, 19)}: ${hosts.map(({ node_id: id, name }) => `${name} (${id})`).join(", ") || "no hosts"}`,
+  `waiting until ${utcTime(end)}: ${hosts.map(({ node_id: id, name }) => `${name} (${id})`).join(", ") || "no hosts"}`,
 ];
 
 const reported = ({ ended_at: end }: Restore, report: Report): readonly string[] => [
-  `ended ${(end ?? "").slice(0, 19)}`,
+  `ended ${end === null ? "" : utcTime(end)}`,
   `recovered ${report.recovered_records} of ${report.resent_records} resent records, USD ${report.recovered_usd.toFixed(6)}`,
   `lost at most ${report.lost_records_at_most} records; hosts that did not finish: ${report.missing_node_ids.join(", ") || "none"}`,
 ];

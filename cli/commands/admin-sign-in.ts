@@ -1,6 +1,7 @@
 import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
+import { counted } from "../counted.ts";
 import { accountsPath, uidOf } from "./admin-account.ts";
 
 type Policy = Responses["GET /v1/admin/sign-in-policy"];
@@ -37,7 +38,7 @@ export function addAdminSignIn(program: Command): void {
       const factors = `${accountsPath}/${await uidOf(terminal.api, name)}/factors`;
       terminal.show(
         await terminal.api.call<{ removed: number }>("DELETE", factors),
-        ({ removed }) => `${removed} second factors removed`,
+        ({ removed }) => `${counted(removed, "second factor")} removed`,
       );
     });
 }

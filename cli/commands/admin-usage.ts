@@ -1,6 +1,8 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
+import { counted } from "../counted.ts";
 import { between } from "../option-values.ts";
+import { utcTime } from "../terminal.ts";
 
 type Quarantined = Page["records"][number];
 
@@ -27,7 +29,7 @@ export function addAdminUsage(program: Command): void {
           HOST: "host_id",
           REQUEST: (one) => `${one.request_id}/${one.attempt}`,
           PROBLEM: "problem",
-          AT: (one) => one.at.slice(0, 19),
+          AT: (one) => utcTime(one.at),
           REASON: "why",
         },
         { empty: "No records in quarantine." },
@@ -56,7 +58,7 @@ export function addAdminUsage(program: Command): void {
     .run(async (terminal, host: string, { note }: { note: string }) => {
       terminal.show(
         await terminal.api.call<{ discarded: number }>("POST", `${path}/discard`, { host_id: host, note }),
-        ({ discarded }) => `${discarded} records of ${host} discarded`,
+        ({ discarded }) => `${counted(discarded, "record")} of ${host} discarded`,
       );
     });
 }

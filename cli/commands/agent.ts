@@ -6,7 +6,7 @@ import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { meantBy } from "../meant-by.ts";
-import { isoTime, type Terminal } from "../terminal.ts";
+import { isoTime, type Terminal, utcTime } from "../terminal.ts";
 
 type Agent = Responses["GET /v1/agent/{instance_id}"];
 type Type = Responses["GET /v1/agent/catalog"][string];
@@ -61,10 +61,11 @@ export function addAgent(program: Command): void {
           PLAN: "plan_id",
         },
         {
+          empty: "No agent instances. Types of agents: `stoker agent catalog`",
           wide: {
             VERSION: "version",
             "USD/HOUR": "price_per_hour",
-            "LAST BACKUP": (one) => (one.last_backup_ts === null ? "never" : isoTime(one.last_backup_ts).slice(0, 19)),
+            "LAST BACKUP": (one) => (one.last_backup_ts === null ? "never" : utcTime(one.last_backup_ts)),
             REASON: (one) => one.fail_reason ?? "",
           },
         },

@@ -4,7 +4,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { atLeast, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
-import { isoTime, type Terminal } from "../terminal.ts";
+import { type Terminal, utcTime } from "../terminal.ts";
 import { downloadFile, uploadFile } from "./file.ts";
 
 type Batch = Responses["GET /v1/batches/{batch_id}"];
@@ -71,9 +71,10 @@ export function addBatch(program: Command): void {
           TOTAL: (one) => String(one.request_counts.total),
         },
         {
+          empty: "No batches. Create one: `stoker batch create FILE`",
           wide: {
             ENDPOINT: "endpoint",
-            CREATED: (one) => isoTime(one.created_at).slice(0, 19),
+            CREATED: (one) => utcTime(one.created_at),
             INPUT: "input_file_id",
             RESULTS: (one) => one.output_file_id ?? "",
           },

@@ -25,13 +25,17 @@ export function addBillingCommands(program: Command): void {
       const path = `/payment/invoices?${new URLSearchParams({ limit: flags.limit })}`;
       const list = await terminal.api.call<{ invoices: Invoice[] }>("GET", path);
       if (terminal.isStructured) return terminal.show(list, String);
-      terminal.rows(list.invoices, {
-        MONTH: "period",
-        STATUS: "status",
-        USD: (one) => (one.total / 100).toFixed(2),
-        DUE: (one) => (one.amount_due / 100).toFixed(2),
-        INVOICE: "id",
-      });
+      terminal.rows(
+        list.invoices,
+        {
+          MONTH: "period",
+          STATUS: "status",
+          "TOTAL USD": (one) => (one.total / 100).toFixed(2),
+          "UNPAID USD": (one) => (one.amount_due / 100).toFixed(2),
+          INVOICE: "id",
+        },
+        { empty: "No invoices. Usage of the running month: `stoker usage`" },
+      );
     });
 
   billing
@@ -54,13 +58,17 @@ export function addBillingCommands(program: Command): void {
     .run(async (terminal) => {
       const found = await terminal.api.call<Funds>("GET", "/payment/funds?limit=100");
       if (terminal.isStructured) return terminal.show(found, String);
-      terminal.rows(found.payments, {
-        CREATED: (one) => new Date(one.created_at * 1000).toISOString().slice(0, 10),
-        KIND: "kind",
-        USD: (one) => (one.amount / 100).toFixed(2),
-        STATUS: (one) => (one.status === "done" ? "credited" : one.status),
-        WHY: (one) => one.error_message ?? "",
-      });
+      terminal.rows(
+        found.payments,
+        {
+          CREATED: (one) => new Date(one.created_at * 1000).toISOString().slice(0, 10),
+          KIND: "kind",
+          USD: (one) => (one.amount / 100).toFixed(2),
+          STATUS: (one) => (one.status === "done" ? "credited" : one.status),
+          REASON: (one) => one.error_message ?? "",
+        },
+        { empty: "No payments. Add funds: `stoker billing funds USD`" },
+      );
     });
 
   billing
@@ -85,13 +93,17 @@ export function addBillingCommands(program: Command): void {
       }
       const found = await terminal.api.call<Alerts>("GET", "/payment/limit-alerts?limit=100");
       if (terminal.isStructured) return terminal.show(found, String);
-      terminal.rows(found.alerts, {
-        MONTH: "period",
-        LIMIT: (one) => (one.scope === "account" ? "account" : `key ${one.name}`),
-        PERCENT: (one) => `${one.percent} %`,
-        SPENT: (one) => `${exact(one.spend)} of ${exact(one.limit)}`,
-        WEBHOOK: (one) => one.webhook_id ?? "none",
-      });
+      terminal.rows(
+        found.alerts,
+        {
+          MONTH: "period",
+          LIMIT: (one) => (one.scope === "account" ? "account" : `key ${one.name}`),
+          PERCENT: (one) => `${one.percent} %`,
+          "SPENT USD": (one) => `${exact(one.spend)} of ${exact(one.limit)}`,
+          WEBHOOK: (one) => one.webhook_id ?? "none",
+        },
+        { empty: "No alerts: no monthly limit was nearly reached." },
+      );
     });
 
   billing
@@ -140,8 +152,8 @@ export function addBillingCommands(program: Command): void {
       terminal.rows(limits, {
         KEY: "token_id",
         NAME: "name",
-        LIMIT: (one) => (one.limit === null ? "none" : exact(one.limit)),
-        SPENT: (one) => one.spend.toFixed(6),
+        "LIMIT USD": (one) => (one.limit === null ? "none" : exact(one.limit)),
+        "SPENT USD": (one) => one.spend.toFixed(6),
       });
     });
 }

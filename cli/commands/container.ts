@@ -1,7 +1,7 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
-import { isoTime } from "../terminal.ts";
+import { utcTime } from "../terminal.ts";
 
 type Container = Responses["GET /v1/containers/{container_id}"];
 
@@ -27,9 +27,16 @@ export function addContainer(program: Command): void {
           STATE: "state",
           GPUS: "gpu_config",
           "USD/H": "price_per_hour",
-          LOGIN: (one) => loginOf(one) ?? one.fail_reason ?? "",
+          SSH: ({ ip, ssh_port }) => (ip === null ? "" : `${ip}:${ssh_port}`),
         },
-        { wide: { IMAGE: "container_image", SINCE: (one) => isoTime(one.start_ts).slice(0, 19) } },
+        {
+          empty: "No containers. Images and GPUs for one: `stoker container offers`",
+          wide: {
+            IMAGE: "container_image",
+            REASON: ({ fail_reason }) => fail_reason ?? "",
+            SINCE: (one) => utcTime(one.start_ts),
+          },
+        },
       );
     });
   container

@@ -7,7 +7,7 @@ import { dryRunOption, endDryRun } from "../dry-run.ts";
 import { readLocalFile } from "../local-file.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
-import type { Terminal } from "../terminal.ts";
+import { type Terminal, utcTime } from "../terminal.ts";
 
 interface CreateFlags {
   readonly gpu?: string;
@@ -309,11 +309,12 @@ async function list(terminal: Terminal, flags: { state?: string; model?: string 
       GPU: (one) => (one.config ? `${one.config.num_gpus}x${one.config.gpu}` : ""),
     },
     {
+      empty: "No deployments. Deploy a model: `stoker deploy create MODEL`. Models to deploy: `stoker model search`",
       wide: {
         SCALE: (one) => (one.settings ? `${one.settings.min_instances}-${one.settings.max_instances}` : ""),
         TASK: (one) => one.task ?? "",
         WEIGHTS: (one) => one.config?.weights.repo ?? "",
-        CREATED: (one) => one.created_at.slice(0, 19),
+        CREATED: (one) => utcTime(one.created_at),
         REASON: (one) => one.fail_reason || one.pending_reasons?.[0]?.why || "",
       },
     },
@@ -440,6 +441,7 @@ function dryRunText({ engine, memory_bytes: bytes, usd_per_hour: usd, ...fit }: 
 const fitText = ({ fits, refused }: Fit, more = ""): string =>
   [
     `${fits ? "Fits" : "Does not fit now"}${more}. Nothing was changed.`,
+    ...(fits || refused.length > 0 ? [] : ["  No hosts are connected. Operators add one: `stoker node token create`"]),
     ...refused.map(({ host, why }) => `  ${host}: ${why}`),
   ].join("\n");
 

@@ -2,7 +2,7 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command, deployGroup, nodeGroup } from "../command.ts";
 import { between, hostName } from "../option-values.ts";
-import type { Terminal } from "../terminal.ts";
+import { type Terminal, utcTime } from "../terminal.ts";
 import { uidOf } from "./admin-account.ts";
 
 type FleetEvent = Responses["GET /v1/admin/events"]["events"][number];
@@ -63,7 +63,7 @@ async function show<Event extends OwnEvent>(
 ): Promise<void> {
   const { events } = await terminal.api.call<{ events: Event[] }>("GET", path);
   terminal.rows(events, {
-    AT: (event) => event.at.slice(0, 19),
+    AT: (event) => utcTime(event.at),
     EVENT: (event) => event.kind,
     STATE: (event) => (event.kind.endsWith(`.${event.state}`) ? "" : event.state),
     ...more,

@@ -5,7 +5,7 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import type { Command } from "../command.ts";
 import { localBlob, streamToLocalFile } from "../local-file.ts";
 import { atLeast } from "../option-values.ts";
-import { isoTime, type Terminal } from "../terminal.ts";
+import { isoTime, type Terminal, utcTime } from "../terminal.ts";
 
 type StoredFile = Responses["POST /v1/files"];
 
@@ -34,7 +34,10 @@ export function addFile(program: Command): void {
           BYTES: "bytes",
           EXPIRES: (one) => isoTime(one.expires_at).slice(0, 10),
         },
-        { wide: { CREATED: (one) => isoTime(one.created_at).slice(0, 19) } },
+        {
+          empty: "No files. Upload one: `stoker file upload FILE`",
+          wide: { CREATED: (one) => utcTime(one.created_at) },
+        },
       );
     });
   file

@@ -3,7 +3,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { calledInFull, meantBy } from "../meant-by.ts";
-import { isoTime, type Terminal } from "../terminal.ts";
+import { type Terminal, utcTime } from "../terminal.ts";
 
 type LoraStatus = Responses["GET /v1/lora/{lora_name}"];
 
@@ -49,7 +49,10 @@ export function addLora(program: Command): void {
       terminal.rows(
         all,
         { NAME: "lora_name", BASE: "base_model", STATUS: "status", ID: "deploy_id" },
-        { wide: { CREATED: (one) => isoTime(one.created_at).slice(0, 19), REASON: "fail_reason" } },
+        {
+          empty: "No adapters. Add one: `stoker lora add NAME --base MODEL --repo REPO`",
+          wide: { CREATED: (one) => utcTime(one.created_at), REASON: "fail_reason" },
+        },
       );
     });
   lora

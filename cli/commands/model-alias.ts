@@ -28,13 +28,17 @@ export function addAlias(model: Command): void {
     .description("list your aliases and those of the installation")
     .run(async (terminal) => {
       const { aliases } = await terminal.api.call<{ aliases: Alias[] }>("GET", "/v1/model-aliases");
-      terminal.rows(aliases, {
-        ALIAS: "name",
-        SCOPE: "scope",
-        TARGETS: (one) => one.targets.map(({ model: name, weight }) => `${name}=${weight}`).join(" "),
-        FALLBACKS: (one) => one.fallbacks.join(" "),
-        STICKY: (one) => (one.sticky ? "yes" : "no"),
-      });
+      terminal.rows(
+        aliases,
+        {
+          ALIAS: "name",
+          SCOPE: "scope",
+          TARGETS: (one) => one.targets.map(({ model: name, weight }) => `${name}=${weight}`).join(" "),
+          FALLBACKS: (one) => one.fallbacks.join(" "),
+          STICKY: (one) => (one.sticky ? "yes" : "no"),
+        },
+        { empty: "No aliases. Create one: `stoker model alias set NAME --target MODEL`" },
+      );
     });
   alias
     .command("set <name>")

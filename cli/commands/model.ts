@@ -28,6 +28,8 @@ type Field = Responses["GET /models/{model_name}/schema/{variantKey}"]["fields_i
 const recordPath = (name: string): string => `/models/${encodeURIComponent(modelName(name))}`;
 const lists: Readonly<Record<string, string>> = { public: "/models/list", private: "/models/private/list" };
 
+const noModels = "No models match. Models to deploy: `stoker model search`";
+
 /** Prices of input and output. Models with another unit have no token price. */
 function prices({ input_tokens: input, output_tokens: output, ...units }: Pricing): [string, string] {
   const { input_characters: characters, input_seconds: seconds, per_image_unit: image } = units;
@@ -52,7 +54,11 @@ export function addModel(program: Command): void {
       if (list !== undefined) {
         const found = await terminal.api.call<Summary[]>("GET", list);
         const matching = found.filter((one) => one.model_name.toLowerCase().includes(text));
-        return terminal.rows(matching, { MODEL: "model_name", TASK: "type", PRICE: (one) => one.pricing.short });
+        return terminal.rows(
+          matching,
+          { MODEL: "model_name", TASK: "type", PRICE: (one) => one.pricing.short },
+          { empty: noModels },
+        );
       }
       const { data } = await terminal.api.call<{ data: Model[] }>("GET", "/v1/models");
       terminal.rows(
@@ -63,6 +69,7 @@ export function addModel(program: Command): void {
           INPUT: ({ metadata }) => prices(metadata?.pricing ?? {})[0],
           OUTPUT: ({ metadata }) => prices(metadata?.pricing ?? {})[1],
         },
+        { empty: noModels },
       );
     });
 
@@ -136,14 +143,18 @@ function addModelChanges(model: Command): void {
     .run(async (terminal, text: string | undefined, flags: { task?: string }) => {
       const query = new URLSearchParams({ search: text ?? "", ...flags });
       const { models } = await terminal.api.call<Catalogue>("GET", `/v1/model-catalogue?${query}`);
-      terminal.rows(models, {
-        MODEL: "name",
-        TASK: "task",
-        PARAMETERS: ({ parameters }) => (parameters < 1 ? `${Math.round(parameters * 1000)}M` : `${parameters}B`),
-        CONTEXT: (one) => String(one.context_length),
-        WEIGHTS: (one) => one.weights.map(({ quantisation, gib }) => `${quantisation} ${gib} GiB`).join(", "),
-        LICENCE: ({ licence, gated }) => (gated ? `${licence} (gated)` : licence),
-      });
+      terminal.rows(
+        models,
+        {
+          MODEL: "name",
+          TASK: "task",
+          PARAMETERS: ({ parameters }) => (parameters < 1 ? `${Math.round(parameters * 1000)}M` : `${parameters}B`),
+          CONTEXT: (one) => String(one.context_length),
+          WEIGHTS: (one) => one.weights.map(({ quantisation, gib }) => `${quantisation} ${gib} GiB`).join(", "),
+          LICENCE: ({ licence, gated }) => (gated ? `${licence} (gated)` : licence),
+        },
+        { empty: "No models match. Without a text all are listed: `stoker model search`" },
+      );
       const [first] = models;
       if (first && !terminal.isStructured)
         terminal.progress(
@@ -232,10 +243,17 @@ function recordText(one: ModelRecord): string {
     one.deprecated === 0 ? "" : `deprecated${one.replaced_by === "" ? "" : `; use ${one.replaced_by}`}`,
     `API variants: ${one.schemas.map(({ key }) => key).join(", ")}`,
     "",
-    one.curl_inv,
+    onLines(one.curl_inv),
     one.cmdline_inv,
   ];
   return lines.filter((line, index) => line !== "" || index === lines.length - 3).join("\n");
+}
+
+/** A curl command with its options below each other. */
+function onLines(curl: string): string {
+  const body = curl.indexOf(" -d ");
+  const head = body < 0 ? curl : curl.slice(0, body);
+  return head.replaceAll(" -H ", " \\\n  -H ") + (body < 0 ? "" : ` \\\n ${curl.slice(body)}`);
 }
 
 function allowedValues({ allowed, minimum, exclusiveMinimum, maximum, exclusiveMaximum }: Field): string {

@@ -2,6 +2,7 @@ import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Command, nodeGroup } from "../command.ts";
+import { counted } from "../counted.ts";
 import { dryRunOption, endDryRun } from "../dry-run.ts";
 import type { Node } from "../node.ts";
 import { hostName, seconds } from "../option-values.ts";
@@ -132,8 +133,11 @@ const waitUntilEmpty = (terminal: Terminal, first: Progress): Promise<Progress> 
   });
 
 function progressText({ node_id: id, total, left, fixed, in_flight: requests }: Progress): string {
-  const rest = fixed > 0 ? `; ${fixed} stay until their owners stop them` : "";
-  const busy = requests > 0 ? `; ${requests} running requests` : "";
+  const rest =
+    fixed > 0
+      ? `; ${fixed} ${fixed === 1 ? "stays" : "stay"} until stopped by ${fixed === 1 ? "its owner" : "their owners"}`
+      : "";
+  const busy = requests > 0 ? `; ${counted(requests, "running request")}` : "";
   const after = left === 0 ? " Drained: `stoker node uncordon` puts it back into use." : "";
   return `Host ${id}: ${total - left}/${total} instances moved${busy}${rest}.${after}`;
 }
@@ -164,24 +168,23 @@ function forceText({ name, instances }: Preview): string {
   const ending = instances.filter(({ outcome }) => outcome !== "stays");
   const requests = ending.reduce((sum, one) => sum + one.in_flight, 0);
   return [
-    `Host ${name}: ${ending.length} of ${instances.length} instances stop at once; ${requests} running requests are cancelled.`,
+    `Host ${name}: ${ending.length} of ${instances.length} instances stop at once; running requests to cancel: ${requests}.`,
     ...ending.map((one) => `  ${instanceText(one)}, ${one.serving_elsewhere} serving elsewhere`),
   ].join("\n");
 }
 
 function instanceText(one: Preview["instances"][number]): string {
-  const gpus = one.gpus === 1 ? "1 GPU" : `${one.gpus} GPUs`;
-  return `${one.instance_id} ${one.deploy_name} of ${one.account.email}, ${gpus}, ${one.in_flight} requests`;
+  return `${one.instance_id} ${one.deploy_name} of ${one.account.email}, ${counted(one.gpus, "GPU")}, ${counted(one.in_flight, "request")}`;
 }
 
 function proposalText(proposal: Proposal | null): string {
   if (!proposal) return "No moves would free more GPUs on one host.";
   const { gpu, node_id: id, largest_now: now, largest_after: after, moves } = proposal;
   return [
-    `${moves.length} moves would free ${after} ${gpu} on ${id} (largest free block now: ${now}):`,
+    `${counted(moves.length, "move")} would free ${after} ${gpu} on ${id} (largest free block now: ${now}):`,
     ...moves.map(
       (move) =>
-        `  ${move.model_name} (${move.instance_id}, ${move.gpus} GPUs) ${move.from} -> ${move.to}, gap ${move.gap_seconds} s`,
+        `  ${move.model_name} (${move.instance_id}, ${counted(move.gpus, "GPU")}) ${move.from} -> ${move.to}, gap ${move.gap_seconds} s`,
     ),
   ].join("\n");
 }

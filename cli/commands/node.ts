@@ -32,6 +32,10 @@ export function addNode(program: Command): void {
           ID: "node_id",
         },
         {
+          empty:
+            flags.pool === undefined
+              ? "No hosts. Add one: `stoker node token create`"
+              : `No hosts in pool ${flags.pool}.`,
           wide: {
             POOL: (one) => one.pool || "-",
             AGENT: "agent_version",

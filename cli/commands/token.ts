@@ -6,7 +6,7 @@ import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { atLeast, collect, money, seconds } from "../option-values.ts";
-import { isoTime } from "../terminal.ts";
+import { isoTime, utcMinute, utcTime } from "../terminal.ts";
 import { showUsageDays } from "./usage-log.ts";
 
 type Token = Responses["POST /v1/api-tokens"];
@@ -163,7 +163,7 @@ function addMint(command: Command): void {
 function stateText({ expires_at: end, models, spending_limit: limit, spending_current: spent }: TokenState): string {
   const what = models === undefined ? "all models" : models.join(", ");
   const max = limit === undefined ? "no spending limit" : `limit ${plain(limit)} USD`;
-  return `${what}, until ${isoTime(end).slice(0, 19)}Z, ${plain(spent)} USD spent, ${max}`;
+  return `${what}, until ${utcTime(end)}, ${plain(spent)} USD spent, ${max}`;
 }
 
 /** Without an exponent. */
@@ -176,5 +176,5 @@ function names(text: string): string[] {
   return given;
 }
 
-const minute = (unixSeconds: number): string => `${isoTime(unixSeconds).slice(0, 16)}Z`;
+const minute = (unixSeconds: number): string => `${utcMinute(unixSeconds)}`;
 const day = (unixSeconds: number): string => isoTime(unixSeconds).slice(0, 10);

@@ -3,6 +3,7 @@ import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
+import { counted } from "../counted.ts";
 import { gpuLine, instanceLine, loadLine, type Node, troubles } from "../node.ts";
 import { atLeast } from "../option-values.ts";
 import type { Terminal } from "../terminal.ts";
@@ -121,7 +122,7 @@ function byNode(nodes: readonly Node[]): string {
   const faulty = gpus.filter((gpu) => !gpu.is_healthy).length;
   const tokens = sum(nodes, (node) => sum(node.instances, (one) => one.tokens_per_second));
   const flying = sum(nodes, (node) => sum(node.instances, (one) => one.in_flight));
-  const head = `${nodes.length} nodes  ${gpus.length} GPUs, ${free} free, ${faulty} faulty  ${flying} requests  ${tokens.toFixed(1)} tok/s`;
+  const head = `${counted(nodes.length, "host")}  ${counted(gpus.length, "GPU")}, ${free} free, ${faulty} faulty  ${counted(flying, "request")}  ${tokens.toFixed(1)} tok/s`;
   return [head, ...nodes.flatMap(nodeLines)].join("\n");
 }
 
@@ -146,7 +147,10 @@ function byDeployment(nodes: readonly Node[]): string {
     .map(([deployment, ones]) => {
       const ready = ones.filter(({ phase }) => phase === "ready").length;
       const tokens = sum(ones, (one) => one.tokens_per_second).toFixed(1);
-      const head = `${deployment}  ${ready}/${ones.length} ready  ${sum(ones, (one) => one.in_flight)} requests  ${tokens} tok/s`;
+      const head = `${deployment}  ${ready}/${ones.length} ready  ${counted(
+        sum(ones, (one) => one.in_flight),
+        "request",
+      )}  ${tokens} tok/s`;
       return [head, ...ones.map((one) => `  ${one.node}  ${instanceLine(one)}`)].join("\n");
     })
     .join("\n\n");

@@ -67,7 +67,12 @@ export async function showUsageDays(
     REQUESTS: "requests",
   } as const;
   if (csv) terminal.csv(lines, { ...columns, ...sums });
-  else terminal.rows(lines, { ...columns, TOKENS: tokens, USD: (item) => usd(item.cost) });
+  else
+    terminal.rows(
+      lines,
+      { ...columns, TOKENS: tokens, USD: (item) => usd(item.cost) },
+      { empty: "No usage in this period." },
+    );
 }
 
 type Users = Responses["GET /v1/usage/users"];
@@ -103,13 +108,17 @@ export function addUsageUsers(usage: Command): void {
           ...sums,
         });
       }
-      terminal.rows(users, {
-        PERIOD: "period",
-        USER: (one) => one.user ?? "no name",
-        REQUESTS: "requests",
-        TOKENS: tokens,
-        USD: (one) => usd(one.cost),
-      });
+      terminal.rows(
+        users,
+        {
+          PERIOD: "period",
+          USER: (one) => one.user ?? "no name",
+          REQUESTS: "requests",
+          TOKENS: tokens,
+          USD: (one) => usd(one.cost),
+        },
+        { empty: "No usage in this period." },
+      );
     });
   usage
     .command("erase-user <user>")
@@ -162,6 +171,7 @@ export function addRequest(program: Command): void {
           USD: (one) => usd(one.cost),
         },
         {
+          empty: "No requests match. Finished requests are listed within seconds.",
           wide: {
             "QUEUE MS": "queue_ms",
             "FIRST BYTE MS": "first_byte_ms",

@@ -14,12 +14,16 @@ export function addVoice(program: Command): void {
     .description("list your voices and the presets of served models")
     .run(async (terminal) => {
       const { voices } = await terminal.api.call<{ voices: Voice[] }>("GET", "/v1/voices");
-      terminal.rows(voices, {
-        ID: "voice_id",
-        NAME: "name",
-        KIND: (one) => one.kind ?? "",
-        DESCRIPTION: "description",
-      });
+      terminal.rows(
+        voices,
+        {
+          ID: "voice_id",
+          NAME: "name",
+          KIND: (one) => one.kind ?? "",
+          DESCRIPTION: "description",
+        },
+        { empty: "No voices. Create one: `stoker voice add NAME RECORDING`" },
+      );
     });
   voice
     .command("add <name> <recordings...>")

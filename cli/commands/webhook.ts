@@ -10,7 +10,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { between } from "../option-values.ts";
-import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
+import { openTerminal, type Terminal, utcTime } from "../terminal.ts";
 
 type Secret = Responses["GET /v1/webhooks/secret"];
 
@@ -56,7 +56,10 @@ export function addWebhook(program: Command): void {
           LAST: (one) => String(one.last_status ?? one.last_outcome ?? "-"),
           CREATED: (one) => moment(one.created_at),
         },
-        { wide: { REQUEST: "request_id", URL: "url", ERROR: (one) => one.error_code ?? "" } },
+        {
+          empty: "No deliveries in the last 7 days.",
+          wide: { REQUEST: "request_id", URL: "url", ERROR: (one) => one.error_code ?? "" },
+        },
       );
     });
   webhook
@@ -132,7 +135,7 @@ function deliveryText(one: DeliveryWithHistory): string {
   ].join("\n");
 }
 
-const moment = (seconds: number): string => `${isoTime(seconds).slice(0, 19)}Z`;
+const moment = (seconds: number): string => utcTime(seconds);
 
 /** Same limit as on the server. */
 const testLimitMs = 20_000;

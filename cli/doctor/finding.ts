@@ -1,4 +1,6 @@
 // Results of `stoker doctor`.
+import { counted } from "../counted.ts";
+import { wrapAfter } from "../wrap.ts";
 
 export interface Finding {
   readonly check: string;
@@ -18,27 +20,10 @@ const checkWidth = 12;
 /** `FAIL  gpu         nvidia-smi: no devices` with the fix below, in lines of at most `width` columns where words allow. */
 export function findingsText(findings: readonly Finding[], width = 80): string {
   const indent = " ".repeat(6 + checkWidth);
-  const lines = findings.flatMap(({ check, state, text, fix }) => {
-    const head = `${labels[state].padEnd(6)}${check.padEnd(checkWidth)}`;
-    const [first = "", ...rest] = wrapped(text, width - indent.length);
-    const fixes = fix === "" ? [] : wrapped(`Fix: ${fix}`, width - indent.length);
-    return [`${head}${first}`.trimEnd(), ...[...rest, ...fixes].map((line) => `${indent}${line}`)];
-  });
-  const counted = (state: Finding["state"]) => {
-    const count = findings.filter((one) => one.state === state).length;
-    return `${count} ${state}${count === 1 ? "" : "s"}`;
-  };
-  return [...lines, "", `${counted("failure")}, ${counted("warning")}`].join("\n");
-}
-
-function wrapped(text: string, width: number): readonly string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of text.split(/\s+/)) {
-    if (line !== "" && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = word;
-    } else line = line === "" ? word : `${line} ${word}`;
-  }
-  return [...lines, line];
+  const lines = findings.flatMap(({ check, state, text, fix }) => [
+    ...wrapAfter(`${labels[state].padEnd(6)}${check.padEnd(checkWidth)}`, text, width),
+    ...(fix === "" ? [] : wrapAfter(indent, `Fix: ${fix}`, width)),
+  ]);
+  const count = (state: Finding["state"]) => counted(findings.filter((one) => one.state === state).length, state);
+  return [...lines, "", `${count("failure")}, ${count("warning")}`].join("\n");
 }

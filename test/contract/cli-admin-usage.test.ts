@@ -87,11 +87,11 @@ describe("stoker admin restores", () => {
     const { out, err } = await stoker(adminKey, "admin", "restores");
     expect(out, err).toBe(
       [
-        "2026-02-03T04:00:00  host host-1 has a mark of a later state of this database",
+        "2026-02-03T04:00:00Z  host host-1 has a mark of a later state of this database",
         "  reconciliation pending; agents resend their kept usage records",
-        "  waiting until 2026-02-05T04:00:00: node-1 (host-1)",
-        "2026-02-03T04:00:00  restored from a backup",
-        "  ended 2026-02-03T04:05:00",
+        "  waiting until 2026-02-05T04:00:00Z: node-1 (host-1)",
+        "2026-02-03T04:00:00Z  restored from a backup",
+        "  ended 2026-02-03T04:05:00Z",
         "  recovered 40 of 120 resent records, USD 1.500000",
         "  lost at most 3 records; hosts that did not finish: host-2",
         "",

@@ -21,7 +21,7 @@ afterAll(async () => {
 
 describe("top", () => {
   it.each([
-    ["hosts", ["top"], "1 nodes  1 GPUs", "q"],
+    ["hosts", ["top"], "1 host  1 GPU", "q"],
     ["deployments", ["top", "--deployments"], "1/1 ready", "Q"],
     ["models", ["top", "--by", "model"], "REQ/S", "\u0003"],
   ])(
@@ -58,7 +58,7 @@ describe("chat", () => {
     terminal.type("Capital of France?\r");
     await terminal.shows(/Paris\s+3 tokens, [\d.]+ tokens\/s, 0\.0\d+ USD/);
     terminal.type("/stats\r");
-    await terminal.shows(/1 answers, 6 tokens in, 3 out, [\d.]+ tokens\/s, 0\.0\d+ USD\. 2 messages are kept\./);
+    await terminal.shows(/1 answer, 6 tokens in, 3 out, [\d.]+ tokens\/s, 0\.0\d+ USD\. 2 messages are\s+kept\./);
     terminal.type("/system Be kind.\r");
     await terminal.shows("System message: Be kind.");
     terminal.type(`/save ${saved}\r`);
@@ -69,7 +69,7 @@ describe("chat", () => {
     await terminal.shows("Model: nobody/nothing");
     terminal.type("Still there?\r");
     // The chat goes on after an error.
-    await terminal.shows(/error: .*nobody\/nothing.* \(request id \S+\)/);
+    await terminal.shows(/error: .*nobody\/nothing[\s\S]* \(request id\s+\S+\)/);
     terminal.type("/nonsense\r");
     await terminal.shows("Unknown command /nonsense. /help lists the commands.");
     terminal.type("/help\r");

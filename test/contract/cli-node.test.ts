@@ -99,7 +99,7 @@ it("puts a GPU back into use and records the reason", async () => {
 it("prints the fleet once without a terminal, by host or by deployment", async () => {
   const { out, code } = await stoker(adminKey, "top");
   expect(code).toBe(0);
-  expect(out).toContain("1 nodes  1 GPUs, 0 free, 1 faulty  3 requests  40.5 tok/s");
+  expect(out).toContain("1 host  1 GPU, 0 free, 1 faulty  3 requests  40.5 tok/s");
   expect(out).not.toContain("\u001B");
   expect((await stoker(adminKey, "top", "--deployments")).out).toMatch(/D000000000000001 +1\/1 ready +3 requests/);
   expect(await stoker(apiKey, "top")).toMatchObject({ code: 3 });
@@ -123,7 +123,7 @@ it("shows what a drain would move without draining", async () => {
     ].join("\n"),
   );
   expect((await dryRun("--force")).out).toBe(
-    `Host node-1: 1 of 1 instances stop at once; 4 running requests are cancelled.\n${instance}, 0 serving elsewhere\n`,
+    `Host node-1: 1 of 1 instances stop at once; running requests to cancel: 4.\n${instance}, 0 serving elsewhere\n`,
   );
   edge.deps.hosts.drain = drain;
   expect(drains).toEqual([]);

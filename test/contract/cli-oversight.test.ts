@@ -54,9 +54,9 @@ it("shows the models, customers and hosts that use the most", async () => {
 
 it("lists open and ended incidents", async () => {
   const open = await stoker(adminKey, "admin", "incidents");
-  expect(open.out).toMatch(/^2026-08-06T07:06:40 +warning +ada\/my-llm of ada@example.com failed: out of memory.$/m);
+  expect(open.out).toMatch(/^2026-08-06T07:06:40Z +warning +ada\/my-llm of ada@example.com failed: out of memory.$/m);
   expect((await stoker(adminKey, "admin", "incidents", "--ended")).out).toMatch(
-    /T07:07:40 +critical +gpu-1 does not report.$/m,
+    /T07:07:40Z +critical +gpu-1 does not report.$/m,
   );
   expect(await stoker(apiKey, "admin", "incidents")).toMatchObject({ code: 3 });
 });

@@ -63,7 +63,7 @@ it("removes the second factors of an account", async () => {
   const reset: unknown[] = [];
   edge.deps.factors.reset = async (account) => reset.push(account);
   expect((await stoker(adminKey, ["admin", "sign-in", "reset", ada.account, "--yes"])).out).toBe(
-    "1 second factors removed\n",
+    "1 second factor removed\n",
   );
   expect(reset).toEqual([ada.account]);
 });

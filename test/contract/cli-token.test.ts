@@ -127,5 +127,8 @@ it("shows the daily usage of one key only", async () => {
 
 it("shows no days for an unused key", async () => {
   const unused = ["--from", "2020-01-01", "--to", "2020-01-02"];
-  expect(await stoker("token", "usage", ada.key, ...unused)).toMatchObject({ out: "None.\n", code: 0 });
+  expect(await stoker("token", "usage", ada.key, ...unused)).toMatchObject({
+    out: "No usage in this period.\n",
+    code: 0,
+  });
 });

@@ -1,0 +1,73 @@
+// Recorded sessions of the command line: text files with commands and their output, in test/fixtures/cli-sessions.
+import { globSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { vi } from "vitest";
+import { run } from "../../cli/run.ts";
+
+export const sessionFolder = join(import.meta.dirname, "../fixtures/cli-sessions");
+/** Width of the terminal that the sessions were recorded for. */
+export const columns = 80;
+
+export interface Step {
+  /** Lines before the command: comments. */
+  readonly before: readonly string[];
+  readonly role: string;
+  readonly command: string;
+}
+
+const prompt = /^(\w+)\$ (stoker .*)$/;
+
+export const sessionFiles = (): readonly string[] => globSync(join(sessionFolder, "*.txt")).toSorted();
+
+/** Steps of a session file. Lines that start with `# ` before a command are comments. */
+export function readSession(file: string): readonly Step[] {
+  const steps: Step[] = [];
+  let before: string[] = [];
+  for (const line of readFileSync(file, "utf8").split("\n")) {
+    const [, role = "", command = ""] = prompt.exec(line) ?? [];
+    if (line.startsWith("# ")) before.push(line);
+    if (command === "") continue;
+    steps.push({ before, role, command });
+    before = [];
+  }
+  if (steps.length === 0) throw new Error(`No commands in ${basename(file)}.`);
+  return steps;
+}
+
+/** The step as its file shows it. */
+export const stepText = ({ before, role, command }: Step, output: string): string =>
+  [...before, `${role}$ ${command}`, ...(output === "" ? [] : [output]), ""].join("\n");
+
+/**
+ * Runs the command in this process, which starts no other, and returns the lines of stdout and stderr in the order of a terminal,
+ * with `[exit N]` last if it fails.
+ * `env` replaces the environment except PATH.
+ */
+export async function runStep(
+  { command }: Pick<Step, "command">,
+  env: Readonly<Record<string, string>>,
+  folder: string,
+): Promise<readonly string[]> {
+  const before = { env: process.env, folder: process.cwd() };
+  const chunks: string[] = [];
+  const keep = (chunk: string | Uint8Array): boolean => chunks.push(Buffer.from(chunk as string).toString()) > 0;
+  const streams = [process.stdout, process.stderr].map((stream) => vi.spyOn(stream, "write").mockImplementation(keep));
+  let code: typeof process.exitCode;
+  try {
+    process.env = { PATH: before.env["PATH"], HOME: folder, COLUMNS: String(columns), ...env };
+    process.chdir(folder);
+    await run(wordsOf(command).slice(1));
+    code = process.exitCode;
+  } finally {
+    process.exitCode = undefined;
+    process.chdir(before.folder);
+    process.env = before.env;
+    for (const stream of streams) stream.mockRestore();
+  }
+  const text = chunks.join("").replace(/\n$/, "");
+  return [...(text === "" ? [] : text.split("\n")), ...(code ? [`[exit ${code}]`] : [])];
+}
+
+/** Words of a command line; double quotes keep spaces. */
+const wordsOf = (line: string): readonly string[] =>
+  [...line.matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word);
