@@ -5,6 +5,7 @@ import { benchFleet } from "./fleet.ts";
 import { benchGateway } from "./gateway.ts";
 import { benchHostile } from "./hostile.ts";
 import { benchMoney } from "./money.ts";
+import { benchReports } from "./reports.ts";
 import { benchRouting } from "./routing.ts";
 import { benchRuntime } from "./runtime.ts";
 import { benchSimulate } from "./simulate.ts";
@@ -23,6 +24,7 @@ const scenarios: Record<string, (options: Options) => Promise<void>> = {
   gateway: benchGateway,
   hostile: benchHostile,
   money: benchMoney,
+  reports: benchReports,
   routing: benchRouting,
   runtime: benchRuntime,
   simulate: benchSimulate,

@@ -364,6 +364,7 @@ async function createWork(models: Models) {
     retention: config.retention,
     closeMonths: billing.closeMonths,
     watchLimits: billing.limitAlerts.watch,
+    divideUsage: money.usageDays.divide,
     maintainBackups: agents.maintain,
     sweepFiles: files.sweep,
     maintainSeries: series.run,

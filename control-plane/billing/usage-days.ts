@@ -24,14 +24,16 @@ export interface DayUse {
 }
 
 export interface UsageDayStore {
-  /** In [fromMs, toMs) by time of posting, highest cost first, at most `limit`. Throws ReportTooLong. */
+  /** Of whole days in [fromMs, toMs) by time of posting, highest cost first, at most `max`. Throws ReportTooLong. */
   dayUse(
     account: AccountId,
     by: UsageDimension,
     fromMs: number,
     toMs: number,
-    limit: number,
-  ): Promise<readonly DayUse[]>;
+    max: number,
+  ): Promise<{ readonly uses: readonly DayUse[]; readonly isTruncated: boolean }>;
+  /** Divides some sums that an earlier version stored by month, of any account; false: none are left. */
+  divideNext(): Promise<boolean>;
   /** Includes revoked keys. */
   keysOf(account: AccountId): Promise<readonly { readonly key: KeyId; readonly name: string }[]>;
 }
@@ -57,10 +59,12 @@ export interface UsageDays {
     from: string | undefined,
     to: string | undefined,
   ): Promise<{ readonly days: readonly UsageDay[]; readonly isTruncated: boolean }>;
+  /** Divides sums that an earlier version stored by month, until none are left. Idempotent. */
+  divide(signal: AbortSignal): Promise<void>;
 }
 
 const dayMs = 86_400_000;
-/** Chosen so that the ledger of a busy account is read within the statement limit. */
+/** Chosen so that a chart shows each day; `usage_end_user` counts days as bits of a bigint. */
 export const maxDays = 62;
 const usualDays = 30;
 /** An account may have a hundred thousand tokens, but few pairs of a model and a key. */
@@ -72,12 +76,11 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
     async read(account, by, from, to) {
       const { firstMs, lastMs } = readDays(from, to, unixMs());
       // Sequential, because a report may hold only one connection.
-      const max = maxItems[by];
-      const found = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, max + 1);
+      const { uses: found, isTruncated } = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, maxItems[by]);
       const keys = by === "model" || by === "user" ? [] : await deps.store.keysOf(account);
       const names = new Map(keys.map(({ key, name }) => [String(key), name]));
       const keyNameOf = (key: string) => names.get(key) ?? "";
-      const byDay = Map.groupBy(found.slice(0, max), (use) => use.dayMs);
+      const byDay = Map.groupBy(found, (use) => use.dayMs);
       const days: UsageDay[] = [];
       for (let ms = firstMs; ms <= lastMs; ms += dayMs) {
         const uses = byDay.get(ms) ?? [];
@@ -92,7 +95,10 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
           totalCost: nano(uses.reduce((sum, { cost }) => sum + cost, 0n)),
         });
       }
-      return { days, isTruncated: found.length > max };
+      return { days, isTruncated };
+    },
+    async divide(signal) {
+      while (!signal.aborted && (await deps.store.divideNext()));
     },
   };
 }

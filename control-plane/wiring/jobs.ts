@@ -24,6 +24,8 @@ export function createJobs(deps: {
   readonly closeMonths: () => Promise<unknown>;
   /** Alerts of monthly limits; idempotent. */
   readonly watchLimits: () => Promise<unknown>;
+  /** Sums of usage that an earlier version stored by month; idempotent. */
+  readonly divideUsage: (signal: AbortSignal) => Promise<unknown>;
   /** Schedule and retention of backups; idempotent. */
   readonly maintainBackups: () => Promise<unknown>;
   /** Bytes of files that were deleted or have expired; idempotent. */
@@ -50,6 +52,7 @@ export function createJobs(deps: {
       { name: "series", everyMs: minuteMs / 2, run: deps.maintainSeries },
       { name: "incidents", everyMs: minuteMs / 4, run: deps.watchIncidents },
       { name: "limit-alerts", everyMs: minuteMs / 4, run: deps.watchLimits },
+      { name: "divide-usage", everyMs: 10 * minuteMs, run: deps.divideUsage },
       { name: "sweep-files", everyMs: 10 * minuteMs, run: deps.sweepFiles },
     ],
     log,

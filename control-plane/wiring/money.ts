@@ -120,6 +120,7 @@ export async function createMoney(deps: {
     gpu: createGpuBilling({ db, settlement, settlementStore, quarantine, metrics, log }),
     usage: createUsageQueries({ store: usageStore }),
     usageDays: {
+      ...usageDays,
       read: (account, ...asked) => reports.run(account, () => usageDays.read(account, ...asked)),
     } satisfies UsageDays,
     endUsers: {

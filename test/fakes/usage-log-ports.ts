@@ -36,18 +36,22 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
     charge: 70n,
   };
   const store = {
-    dayUse: async (_account: AccountId, by: string) => [
-      {
-        dayMs: Date.UTC(2026, 1, 3),
-        of: by === "key" ? key : by === "token" ? "jwt/of-ada" : "org/model",
-        key: by === "token" || by === "model_and_key" ? key : undefined,
-        limit: by === "token" ? 2_500_000_000n : null,
-        requests: 1,
-        inputTokens: 6,
-        outputTokens: 3,
-        cost: 70n,
-      },
-    ],
+    dayUse: async (_account: AccountId, by: string) => ({
+      uses: [
+        {
+          dayMs: Date.UTC(2026, 1, 3),
+          of: by === "key" ? key : by === "token" ? "jwt/of-ada" : "org/model",
+          key: by === "token" || by === "model_and_key" ? key : undefined,
+          limit: by === "token" ? 2_500_000_000n : null,
+          requests: 1,
+          inputTokens: 6,
+          outputTokens: 3,
+          cost: 70n,
+        },
+      ],
+      isTruncated: false,
+    }),
+    divideNext: async () => false,
     keysOf: async () => [{ key, name: "auto" }],
   };
   return {

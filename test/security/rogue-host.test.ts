@@ -70,7 +70,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   registry.resetMetrics();
-  await sql`truncate budget, lease, usage, usage_month, ledger_entry, usage_quarantine, usage_quarantine_host cascade`.execute(
+  await sql`truncate budget, lease, usage, usage_day, usage_token, ledger_entry, usage_quarantine, usage_quarantine_host cascade`.execute(
     replica.db,
   );
   await replica.db

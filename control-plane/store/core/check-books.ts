@@ -11,13 +11,15 @@ export interface BookCheck {
   /** Budgets whose `leased` differs from the sum of their open leases. */
   readonly wrongLeased: readonly string[];
   readonly aboveLimit: readonly string[];
-  /** Account months whose stored sums differ from ledger and usage. */
-  readonly wrongMonths: readonly string[];
+  /** Account days, or months that are not divided into days, whose stored sums differ from ledger and usage. */
+  readonly wrongDays: readonly string[];
+  /** Scoped tokens whose stored sums of a day differ from ledger and usage. */
+  readonly wrongTokens: readonly string[];
   /** Requests with more than one charged attempt. */
   readonly doubleCaptures: readonly string[];
 }
 
-/** Checks the invariants I1 to I3 and the monthly sums in one snapshot, reading every row. For tests and support. */
+/** Checks the invariants I1 to I3 and the daily sums in one snapshot, reading every row. For tests and support. */
 export function checkBooks(db: Db): Promise<BookCheck> {
   return db
     .transaction()
@@ -54,28 +56,51 @@ export function checkBooks(db: Db): Promise<BookCheck> {
         aboveLimit: await names(
           sql`select budget_id as name from budget where lim is not null and spent + leased > lim`,
         ),
-        wrongMonths: await names(sql`
+        wrongDays: await names(sql`
           with said as (
-            select account_id, ${month("posted_at")} as month, coalesce(key_id, '') as key_id, coalesce(model, '') as model,
+            select account_id, ${day("posted_at")} as day, coalesce(key_id, '') as key_id, coalesce(model, '') as model,
               coalesce(price_version, 0) as price_version, coalesce(discount_id, '') as discount_id,
-              amount as cost, 1 as entries, 0 as records, 0 as tokens, 0 as others
+              amount as cost, 1 as entries, 0 as records, 0 as requests, 0 as tokens, 0 as output_tokens, 0 as others
             from ledger_entry where book = 'customer_spent' and kind <> 'invoice'
             union all
-            select account_id, ${month("settled_at")}, key_id, model, price_version, coalesce(discount_id, ''), 0, 0, 1,
-              input_tokens + output_tokens, gpu_ms + characters + audio_ms + images from usage where not voided
+            select account_id, ${day("settled_at")}, key_id, model, price_version, coalesce(discount_id, ''), 0, 0, 1,
+              (gpu_ms = 0)::integer, input_tokens + output_tokens, output_tokens, gpu_ms + characters + audio_ms + images
+            from usage where not voided
             union all
-            select account_id, month, key_id, model, price_version, discount_id, -cost, -entries, -records, -tokens,
-              -(gpu_ms + characters + audio_ms + images) from usage_month
+            select account_id, make_date(month / 12, month % 12 + 1, greatest(day, 1)), key_id, model, price_version, discount_id,
+              -cost, -entries, -records, -requests, -tokens, -output_tokens, -(gpu_ms + characters + audio_ms + images)
+            from usage_day
+          ), placed as (
+            -- Requests and output are not among the sums of a month.
+            select said.*, u.account_id is null as is_divided,
+              case when u.account_id is null then day else date_trunc('month', day)::date end as of_day
+            from said left join usage_undivided u on u.account_id = said.account_id
+              and u.month = date_part('year', day) * 12 + date_part('month', day) - 1
           )
-          select account_id || '/' || month as name from said group by account_id, month, key_id, model, price_version, discount_id
-          having sum(cost) <> 0 or sum(entries) <> 0 or sum(records) <> 0 or sum(tokens) <> 0 or sum(others) <> 0`),
+          select account_id || '/' || of_day as name from placed
+          group by account_id, of_day, is_divided, key_id, model, price_version, discount_id
+          having sum(cost) <> 0 or sum(entries) <> 0 or sum(records) <> 0 or sum(tokens) <> 0 or sum(others) <> 0
+            or is_divided and (sum(requests) <> 0 or sum(output_tokens) <> 0)`),
+        wrongTokens: await names(sql`
+          with said as (
+            select l.account_id, ${day("posted_at")} as day, token_budget, amount as cost, 0 as requests, 0 as input, 0 as output
+            from ledger_entry l join usage u using (request_id, attempt)
+            where book = 'customer_spent' and kind <> 'invoice' and token_budget is not null
+            union all
+            select account_id, ${day("settled_at")}, token_budget, 0, 1, input_tokens, output_tokens
+            from usage where not voided and token_budget is not null
+            union all
+            select account_id, day, token_budget, -cost, -requests, -input_tokens, -output_tokens from usage_token
+          )
+          select token_budget || '/' || day as name from said
+          where not exists (select from usage_undivided u where u.account_id = said.account_id
+            and u.month = date_part('year', day) * 12 + date_part('month', day) - 1)
+          group by account_id, token_budget, day
+          having sum(cost) <> 0 or sum(requests) <> 0 or sum(input) <> 0 or sum(output) <> 0`),
         doubleCaptures: await names(sql`
           select request_id as name from usage where charge > 0 group by 1 having count(*) > 1`),
       };
     });
 }
 
-const month = (column: string) =>
-  sql.raw(
-    `(extract(year from ${column} at time zone 'UTC') * 12 + extract(month from ${column} at time zone 'UTC') - 1)::int`,
-  );
+const day = (column: string) => sql.raw(`(${column} at time zone 'UTC')::date`);

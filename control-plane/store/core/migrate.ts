@@ -27,6 +27,8 @@ import * as limitAlerts from "../migrations/0061-limit-alerts.ts";
 import * as databaseBackup from "../migrations/0063-database-backup.ts";
 import * as serverBatch from "../migrations/0064-server-batch.ts";
 import * as accountWeights from "../migrations/0065-account-weights.ts";
+import * as usageDays from "../migrations/0066-usage-days.ts";
+import * as settleByDay from "../migrations/0067-settle-by-day.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -57,6 +59,8 @@ const migrations: Record<string, Migration> = {
   "0063-database-backup": databaseBackup,
   "0064-server-batch": serverBatch,
   "0065-account-weights": accountWeights,
+  "0066-usage-days": usageDays,
+  "0067-settle-by-day": settleByDay,
 };
 
 /**

@@ -22,7 +22,7 @@ export function createInvoiceStore(db: Db): InvoiceStore {
     async unclosed(month, after, limit) {
       // From the sums that settlements keep: the ledger of a month may have tens of millions of entries.
       const { rows } = await sql<{ accountId: AccountId }>`
-        select distinct account_id from usage_month u
+        select distinct account_id from usage_day u
         where month = ${month} and entries > 0 and account_id > ${after}
           and not exists (select from invoice i where i.account_id = u.account_id and i.month = ${month})
         order by account_id limit ${limit}`.execute(db);

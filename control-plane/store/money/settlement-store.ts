@@ -26,7 +26,7 @@ type MonthScopes = (
 /** Attempts of one request are admitted at one time; a margin, and most months need not be searched. */
 const attemptsWithinMs = 2 * 86_400_000;
 
-/** `settle` of the database (migrations/0048-end-users.ts) does the work: one round trip, which is a transaction by itself. */
+/** `settle` of the database (migrations/0067-settle-by-day.ts) does the work: one round trip, which is a transaction by itself. */
 export function createSettlementStore(db: Db, monthScopes: MonthScopes): SettlementStore {
   const makeBudgets = createBudgetMaker(db);
 

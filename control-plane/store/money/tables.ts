@@ -118,12 +118,15 @@ export interface MoneyTables {
   };
   usage: UsageColumns & { settledAt: DefaultTime };
   /**
-   * Sums of ledger and usage by month of posting (year * 12 + month index, UTC), key, model, price and discount, written by
-   * the settlement that posts. Nothing is decided from it: usage pages read it, invoices read the ledger.
+   * Sums of ledger and usage by UTC day of posting, key, model, price and discount, written by the settlement that posts. Nothing is decided
+   * from it: usage pages read it, invoices read the ledger. The view `usage_month` sums it by month.
    */
-  usageMonth: {
+  usageDay: {
     accountId: AccountId;
+    /** year * 12 + month index. */
     month: number;
+    /** Day of the month. 0: settled in the month before sums were by day, and not divided yet. */
+    day: number;
     keyId: string;
     model: string;
     priceVersion: bigint;
@@ -132,16 +135,41 @@ export interface MoneyTables {
     deployId: string;
     /** Sum of usage without voided records; also for all units. */
     records: bigint;
+    /** Records that are not metered minutes. */
+    requests: bigint;
     /** Sum of customer_spent in the ledger. */
     entries: bigint;
     cost: bigint;
+    /** Input and output. */
     tokens: bigint;
+    outputTokens: bigint;
     gpuMs: bigint;
     characters: bigint;
     audioMs: bigint;
     images: bigint;
     /** Thousandths of the units that images are priced by. */
     imageMilli: bigint;
+  };
+  /** Months with rows of day 0 in usage_day. */
+  usageUndivided: {
+    accountId: AccountId;
+    month: number;
+    /** Last day of the month that has its sums. */
+    through: Generated<number>;
+  };
+  /** Sums by UTC day of posting and scoped token with its own limit. */
+  usageToken: {
+    accountId: AccountId;
+    day: Time;
+    /** Id of its budget. */
+    tokenBudget: string;
+    /** Key that signed it. */
+    keyId: string;
+    requests: bigint;
+    inputTokens: bigint;
+    outputTokens: bigint;
+    /** Nano-USD. */
+    cost: bigint;
   };
   /** The gateway's own count of what it delivered of an attempt whose upstream broke. */
   deliveredCount: {

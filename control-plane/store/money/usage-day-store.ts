@@ -1,41 +1,58 @@
 import { type RawBuilder, sql } from "kysely";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { UsageDayStore } from "../../billing/store.ts";
+import { inTransaction } from "../core/database.ts";
 import { asked, tooLong } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 
 interface DayRow {
-  readonly day: Date;
+  /** year * 12 + month index. */
+  readonly month: number;
+  readonly day: number;
   readonly name: string;
   readonly keyId: string | null;
   readonly lim: bigint | null;
-  readonly requests: bigint | null;
-  readonly input: string | null;
-  readonly output: string | null;
-  readonly cost: bigint | null;
+  readonly requests: string;
+  readonly input: string;
+  readonly output: string;
+  readonly cost: bigint;
+  readonly isTruncated?: boolean;
 }
+
+const tooLongToSum = tooLong("Summing the use of these days");
 
 export function createUsageDayStore(db: Db): UsageDayStore {
   return asked<UsageDayStore>({
     async dayUse(account, by, fromMs, toMs, max) {
-      const range = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
+      const range = { from: new Date(fromMs), to: new Date(toMs - 1), days: Math.ceil((toMs - fromMs) / 86_400_000) };
+      await divideMonths(db, account, monthOf(range.from), monthOf(range.to)).catch(tooLongToSum);
       const query =
         by === "token"
           ? byToken(account, range, max)
           : by === "user"
-            ? byUser(account, range, max)
-            : byLedger(account, by, range, max);
-      const { rows } = await query.execute(db).catch(tooLong("Summing the use of these days"));
-      return rows.map((row) => ({
-        dayMs: row.day.getTime(),
+            ? byUser(account, range, max - range.days)
+            : byModelOrKey(account, by, range, max);
+      const { rows } = await query.execute(db).catch(tooLongToSum);
+      const uses = rows.slice(0, max).map((row) => ({
+        dayMs: Date.UTC(Math.floor(row.month / 12), row.month % 12, row.day),
         of: row.name,
         key: row.keyId === null ? undefined : (row.keyId as KeyId),
         limit: row.lim,
-        requests: Number(row.requests ?? 0),
-        inputTokens: Number(row.input ?? 0),
-        outputTokens: Number(row.output ?? 0),
-        cost: row.cost ?? 0n,
+        requests: Number(row.requests),
+        inputTokens: Number(row.input),
+        outputTokens: Number(row.output),
+        cost: row.cost,
       }));
+      return { uses, isTruncated: rows.length > max || (rows[0]?.isTruncated ?? false) };
+    },
+
+    async divideNext() {
+      const { rows } = await inTransaction(db, async (trx) => {
+        // A day of millions of records exceeds the time limit of requests.
+        await sql`set local statement_timeout = 0`.execute(trx);
+        return sql`select divide_usage_days(account_id, month) from usage_undivided limit 1`.execute(trx);
+      });
+      return rows.length > 0;
     },
 
     keysOf: (account) =>
@@ -43,65 +60,96 @@ export function createUsageDayStore(db: Db): UsageDayStore {
   });
 }
 
-interface Range {
-  readonly from: string;
-  readonly to: string;
+/** Divides sums that an earlier version stored by month. */
+async function divideMonths(db: Db, account: AccountId, first: number, last: number): Promise<void> {
+  const { rows } = await sql<{ month: number }>`
+    select month from usage_undivided where account_id = ${account} and month between ${first} and ${last}`.execute(db);
+  for (const { month } of rows) {
+    for (;;) {
+      const { rows: divided } = await sql<{ more: boolean }>`
+        select divide_usage_days(${account}, ${month}) as more`.execute(db);
+      if (!divided[0]?.more) break;
+    }
+  }
 }
 
-/** Money is summed from the ledger, units from the records; both by time of posting, as months and invoices are. */
-function byLedger(
+interface Range {
+  /** First and last moment. */
+  readonly from: Date;
+  readonly to: Date;
+  readonly days: number;
+}
+
+const monthOf = (date: Date): number => date.getUTCFullYear() * 12 + date.getUTCMonth();
+const dayText = (date: Date): string => date.toISOString().slice(0, 10);
+const monthAndDay = (date: string) =>
+  sql.raw(`(date_part('year', ${date}) * 12 + date_part('month', ${date}) - 1)::integer as month,
+    date_part('day', ${date})::integer as day`);
+
+const inDays = (account: AccountId, { from, to }: Range) => sql<boolean>`
+  account_id = ${account} and day > 0 and (month, day) >= (${monthOf(from)}, ${from.getUTCDate()})
+  and (month, day) <= (${monthOf(to)}, ${to.getUTCDate()})`;
+
+function byModelOrKey(
   account: AccountId,
   by: "model" | "key" | "model_and_key",
-  { from, to }: Range,
+  range: Range,
   max: number,
 ): RawBuilder<DayRow> {
-  const column = sql.ref(by === "key" ? "keyId" : "model");
-  const key = by === "model_and_key" ? sql`coalesce(key_id, '')` : sql`null::text`;
+  const name = sql.ref(by === "key" ? "keyId" : "model");
+  const key = by === "model_and_key" ? sql`key_id` : sql`null::text`;
   return sql<DayRow>`
-    with money as (
-      select date_trunc('day', posted_at, 'UTC') as day, coalesce(${column}, '') as name, ${key} as key_id, sum(amount)::bigint as cost
-      from ledger_entry
-      where account_id = ${account} and book = 'customer_spent' and kind <> 'invoice'
-        and posted_at >= ${from}::timestamptz and posted_at < ${to}::timestamptz
-      group by 1, 2, 3
-    ), counted as (
-      select date_trunc('day', settled_at, 'UTC') as day, ${column} as name, ${key} as key_id, count(*) filter (where gpu_ms = 0) as requests,
-        sum(input_tokens) as input, sum(output_tokens) as output
-      from usage
-      where account_id = ${account} and not voided
-        and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
-      group by 1, 2, 3
-    )
-    select coalesce(m.day, c.day) as day, coalesce(m.name, c.name) as name, coalesce(m.key_id, c.key_id) as key_id,
-      null::bigint as lim, requests, input, output, cost
-    from money m full join counted c on m.day = c.day and m.name = c.name and coalesce(m.key_id, '') = coalesce(c.key_id, '')
-    order by cost desc nulls last, 1, 2, 3 limit ${max}`;
+    select month, day, ${name} as name, ${key} as key_id, null::bigint as lim, sum(requests) as requests,
+      sum(tokens - output_tokens) as input, sum(output_tokens) as output, sum(cost)::bigint as cost
+    from usage_day where ${inDays(account, range)}
+    group by 1, 2, 3, 4 having sum(records) <> 0 or sum(entries) <> 0
+    order by cost desc, 1, 2, 3, 4 limit ${max + 1}`;
 }
 
-/** Amounts charged, by the end user that the request named. */
-function byUser(account: AccountId, { from, to }: Range, max: number): RawBuilder<DayRow> {
+/**
+ * End users of the highest cost, as many as have at most `max` days together. Usage of a day without a named end user is what the named
+ * ones leave of the whole.
+ */
+function byUser(account: AccountId, range: Range, max: number): RawBuilder<DayRow> {
+  const from = sql`${dayText(range.from)}::date`;
+  const inPeriod = sql`u.account_id = ${account} and u.day between ${from} and ${dayText(range.to)}::date`;
   return sql<DayRow>`
-    select date_trunc('day', settled_at, 'UTC') as day, coalesce(e.name, '') as name, null as key_id, null::bigint as lim,
-      count(*) filter (where gpu_ms = 0) as requests, sum(input_tokens) as input, sum(output_tokens) as output,
-      sum(charge)::bigint as cost
-    from usage u left join end_user e on e.end_user_id = u.end_user
-    where u.account_id = ${account} and not voided
-      and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
-    group by 1, 2 order by cost desc, day, name limit ${max}`;
-}
-
-/** Amounts charged to tokens with their own limit; other tokens are not recorded. */
-function byToken(account: AccountId, { from, to }: Range, max: number): RawBuilder<DayRow> {
-  return sql<DayRow>`
-    with counted as (
-      select date_trunc('day', settled_at, 'UTC') as day, token_budget, max(key_id) as key_id, count(*) as requests,
-        sum(input_tokens) as input, sum(output_tokens) as output, sum(charge)::bigint as cost
-      from usage
-      where account_id = ${account} and not voided and token_budget is not null
-        and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
-      group by 1, 2 order by cost desc limit ${max}
+    with of_user as (
+      -- A period is shorter than the bits of a bigint.
+      select end_user, sum(cost) as cost, bit_count(bit_or(1::bigint << (day - ${from}))::bit(64)) as days
+      from usage_end_user u where ${inPeriod} group by 1
+    ), shown as (
+      select end_user_id, name, sum(days) over (order by cost desc, name rows unbounded preceding) as items
+      from of_user join end_user on end_user_id = end_user
+    ), named as (
+      select u.day, name, sum(requests) as requests, sum(input_tokens) as input, sum(output_tokens) as output, sum(cost) as cost
+      from usage_end_user u join shown on end_user_id = end_user where ${inPeriod} and items <= ${max} group by 1, 2
+    ), others as (
+      select day, sum(requests) as requests, sum(input) as input, sum(output) as output, sum(cost) as cost
+      from (
+        select make_date(month / 12, month % 12 + 1, day) as day, requests, tokens - output_tokens as input, output_tokens as output, cost
+        from usage_day where ${inDays(account, range)}
+        union all
+        select day, -requests, -input_tokens, -output_tokens, -cost from usage_end_user u
+        where ${inPeriod} and end_user in (select end_user_id from end_user)
+      ) part group by 1
     )
-    select day, token_budget as name, key_id, lim, requests, input, output, cost
-    from counted left join budget on budget_id = token_budget
+    select ${monthAndDay("users.day")}, name, null as key_id, null::bigint as lim, requests, input, output, cost::bigint as cost,
+      exists (select from shown where items > ${max}) as is_truncated
+    from (select * from named union all select day, '', requests, input, output, cost from others) users
+    where requests <> 0 or input <> 0 or output <> 0 or cost <> 0
     order by cost desc, day, name`;
+}
+
+/** Tokens with their own limit; other tokens are not recorded. */
+function byToken(account: AccountId, range: Range, max: number): RawBuilder<DayRow> {
+  return sql<DayRow>`
+    select ${monthAndDay("t.day")}, token_budget as name, key_id, lim, requests, input_tokens as input, output_tokens as output, cost
+    from (
+      select * from usage_token
+      where account_id = ${account} and day between ${dayText(range.from)}::date and ${dayText(range.to)}::date
+        and (requests <> 0 or cost <> 0)
+      order by cost desc, day, token_budget limit ${max + 1}
+    ) t left join budget on budget_id = token_budget
+    order by cost desc, t.day, name`;
 }

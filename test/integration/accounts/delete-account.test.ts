@@ -122,8 +122,10 @@ const retained = [
   "ledger_entry",
   "limit_request",
   "usage",
+  "usage_day",
   "usage_end_user",
-  "usage_month",
+  "usage_token",
+  "usage_undivided",
 ] as const;
 
 describe("the personal data of a deleted account", () => {

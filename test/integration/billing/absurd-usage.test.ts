@@ -32,7 +32,7 @@ async function accounts(world: World): Promise<readonly [absurd: AccountId, ordi
     "update usage set input_tokens = 9007199254740991, output_tokens = 9007199254740991 where account_id = $1",
     [both[0]],
   );
-  await world.pool.query("select rebuild_usage_months()");
+  await world.pool.query("select rebuild_usage_days()");
   return both;
 }
 

@@ -109,7 +109,7 @@ export async function openBillingWorld(postgres: TestPostgres) {
           "update usage set settled_at = $1 where account_id = $2 and settled_at > now() - interval '1 hour'",
           [at, account],
         );
-        await client.query("select rebuild_usage_months()");
+        await client.query("select rebuild_usage_days()");
       } finally {
         await client.query("set session_replication_role = default");
         client.release();

@@ -211,8 +211,10 @@ it(
     );
     const { rows } = await world.pool.query("select distinct deploy_id from usage_month");
     expect(rows).toEqual([{ deploy_id: "deployment" }]);
-    const { imbalance, unbalancedTransactions, wrongMonths, doubleCaptures } = await checkBooks(world.db);
-    expect({ ...wholeBooks, imbalance, unbalancedTransactions, wrongMonths, doubleCaptures }).toEqual(wholeBooks);
+    const { imbalance, unbalancedTransactions, wrongDays, wrongTokens, doubleCaptures } = await checkBooks(world.db);
+    expect({ ...wholeBooks, imbalance, unbalancedTransactions, wrongDays, wrongTokens, doubleCaptures }).toEqual(
+      wholeBooks,
+    );
     for (const reason of ["above_hold", "above_limit", "void_attempt", "undelivered"])
       expect(seen.get(reason), reason).toBeGreaterThan(5);
   },

@@ -175,8 +175,9 @@ export async function booksOf(world: World) {
     months: sorted(
       (
         await read(
-          `select concat_ws('|', account_id, key_id, model, price_version, discount_id), entries, cost, records, tokens, gpu_ms,
-             characters, audio_ms, images, image_milli from usage_month
+          `select concat_ws('|', account_id, key_id, model, price_version, discount_id), entries::bigint, cost::bigint,
+             records::bigint, tokens::bigint, gpu_ms::bigint, characters::bigint, audio_ms::bigint, images::bigint,
+             image_milli::bigint from usage_month
            where (entries, cost, records, tokens, gpu_ms, characters, audio_ms, images, image_milli) <> (0, 0, 0, 0, 0, 0, 0, 0, 0)`,
         )
       ).map(([id, ...row]) => [id, row]),

@@ -31,7 +31,7 @@ const postEarlier = (world: World, earlier: string) =>
     `set session_replication_role = replica;
      update ledger_entry set posted_at = posted_at - interval '${earlier}';
      reset session_replication_role;
-     select rebuild_usage_months()`,
+     select rebuild_usage_days()`,
   );
 
 describe("the usage page", () => {
@@ -69,7 +69,7 @@ describe("the usage page", () => {
     await world.settlement.settle([first], "1");
     await postEarlier(world, "1 month");
     await world.pool.query("update usage set settled_at = settled_at - interval '1 month'");
-    await world.pool.query("select rebuild_usage_months()");
+    await world.pool.query("select rebuild_usage_days()");
     const queries = createUsageQueries({ store: world.usageStore });
     const before = await queries.usage({ account }, "current(-1)", "current");
     expect(before.months.map((month) => month.totalCost)).toEqual([50n * tokenPrice, 0n]);
@@ -100,7 +100,8 @@ describe("the usage page", () => {
     await world.pool.query(
       `set session_replication_role = replica;
        update ledger_entry set posted_at = posted_at - interval '1 day' where model = 'acme/b';
-       reset session_replication_role`,
+       reset session_replication_role;
+       select rebuild_usage_days()`,
     );
     const { rows } = await world.pool.query<{ day: string }>(
       "select to_char(max(settled_at) at time zone 'UTC', 'YYYY-MM-DD') as day from usage",
@@ -272,7 +273,7 @@ describe("the log of requests", () => {
     const { db, close } = openDatabase(world.url, { maxConnections: 2, statementTimeoutMs: 300, log });
     const holder = await world.pool.connect();
     try {
-      await holder.query("begin; lock table usage in access exclusive mode");
+      await holder.query("begin; lock table usage, usage_day in access exclusive mode");
       const requests = createRequestLog({ store: createRequestLogStore(db) });
       await expect(requests.list(account, all, undefined, 10)).rejects.toThrow(
         /^Looking through these requests takes longer/,

@@ -224,7 +224,8 @@ export const wholeBooks = {
   wrongSpent: [],
   wrongLeased: [],
   aboveLimit: [],
-  wrongMonths: [],
+  wrongDays: [],
+  wrongTokens: [],
   doubleCaptures: [],
 };
 

@@ -4,11 +4,13 @@ import { join } from "node:path";
 import { PostgresAdapter } from "kysely";
 import pino from "pino";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createUsageDays } from "../../../control-plane/billing/usage-days.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { openDatabase } from "../../../control-plane/store/core/database.ts";
 import { readFacts } from "../../../control-plane/store/core/database-backup.ts";
 import { MigrationRefused, migrateDatabase } from "../../../control-plane/store/core/migrate.ts";
 import { ensureMoneyMonths } from "../../../control-plane/store/money/money-months.ts";
+import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { query } from "../../e2e/spine/database.ts";
 import { catalogueOf } from "../../fakes/catalogue.ts";
@@ -57,10 +59,14 @@ describe.each(recorded)("a database of an earlier version (%s)", (name) => {
     const before = await readFacts(db);
     expect(Object.entries(before.rows).filter(([, count]) => count === 0)).toEqual([]);
     await migrateDatabase(url, { log });
-    const { kysely_migration: _, ...rows } = before.rows;
+    // 0066 has the sums of months in the table of days.
+    const { kysely_migration: _, usage_month: usage_day, ...rows } = before.rows;
     // 0054 adds the names of three service tiers.
     const discount = (rows["discount"] ?? 0) + 3;
-    expect((await readFacts(db)).rows).toMatchObject({ ...rows, discount });
+    expect((await readFacts(db)).rows).toMatchObject({ ...rows, discount, usage_day });
+    expect(await checkBooks(db)).toEqual(wholeBooks);
+    await createUsageDays({ store: createUsageDayStore(db) }).divide(new AbortController().signal);
+    expect(await query(url, "select from usage_undivided union all select from usage_day where day = 0")).toEqual([]);
     expect(await checkBooks(db)).toEqual(wholeBooks);
     await close();
     const fresh = await postgres.createDatabase();

@@ -49,8 +49,9 @@ describe("use by day", () => {
   const daysOf = (found: readonly DayUse[]) =>
     createUsageDays({
       store: {
-        dayUse: async (_account, _by, _from, _to, most) => found.slice(0, most),
+        dayUse: async (_account, _by, _from, _to, max) => ({ uses: found.slice(0, max), isTruncated: found.length > max }),
         keysOf: async () => [{ key: "k1" as KeyId, name: "ci" }],
+        divideNext: async () => false,
       },
       unixMs: () => nowMs,
     });

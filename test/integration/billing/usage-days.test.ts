@@ -1,0 +1,135 @@
+// Sums of usage by day: the same as the records, also where an earlier version stored them by month.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createUsageDays, usageDimensions } from "../../../control-plane/billing/usage-days.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
+import type { AccountId, RequestId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { openWorld, usageRecord, type World, wholeBooks } from "./world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const usd = 1_000_000_000n;
+const daysOf = (world: World) => createUsageDays({ store: createUsageDayStore(world.db) });
+
+/** A token with a limit of its own. */
+async function leaseOfToken(world: World, account: AccountId, name: string): Promise<string> {
+  await world.pool.query("insert into budget (budget_id, scope, account_id, lim) values ($1, 'jwt', $2, 1000000000)", [
+    `jwt/${name}`,
+    account,
+  ]);
+  await world.pool.query(
+    `insert into lease (lease_id, budget_id, replica_id, replica_epoch, granted, expires_at)
+     values ($1, $2, 'r', 1, 100000000, now() + interval '1 day')`,
+    [name, `jwt/${name}`],
+  );
+  await world.pool.query("update budget set leased = 100000000 where budget_id = $1", [`jwt/${name}`]);
+  return name;
+}
+
+/** Forty requests of end users, tokens and keys, settled on the last forty days. */
+async function useForDays(world: World, account: AccountId) {
+  const token = await leaseOfToken(world, account, `token-of-${account}`);
+  const records = Array.from({ length: 40 }, (_, n) =>
+    usageRecord(
+      account,
+      { input: 10 + n, output: n },
+      {
+        requestId: `request-${n}-${account}` as RequestId,
+        keyId: `key-${n % 2}`,
+        model: `acme/model-${n % 3}`,
+        ...(n % 4 === 0 ? { leaseIds: [token] } : {}),
+        ...(n % 3 === 0 ? { endUser: `user-${n % 2}` } : {}),
+      },
+    ),
+  );
+  await world.settlement.settle(records, "1");
+  const ago = (column: string) => `${column} - split_part(request_id, '-', 2)::integer * interval '1 day'`;
+  await world.pool.query(
+    `set session_replication_role = replica;
+     update usage set settled_at = ${ago("settled_at")} where account_id = '${account}';
+     update ledger_entry set posted_at = ${ago("posted_at")} where account_id = '${account}' and request_id is not null;
+     reset session_replication_role;
+     select rebuild_usage_days()`,
+  );
+  return records;
+}
+
+/** As the version before sums by day stored them. */
+const storeByMonth = (world: World) =>
+  world.pool.query(
+    `create table before_days as select * from usage_month;
+     delete from usage_day;
+     delete from usage_token;
+     insert into usage_day (account_id, month, key_id, model, price_version, discount_id, deploy_id, records, entries, cost, tokens, gpu_ms,
+       characters, audio_ms, images, image_milli)
+     select account_id, month, key_id, model, price_version, discount_id, deploy_id, records, entries, cost, tokens, gpu_ms, characters,
+       audio_ms, images, image_milli from before_days;
+     insert into usage_undivided (account_id, month) select distinct account_id, month from before_days`,
+  );
+
+const totalsOf = async (world: World, account: AccountId) =>
+  Promise.all(usageDimensions.map(async (by) => (await daysOf(world).read(account, by, undefined, undefined)).days));
+
+it("come to the records, by each dimension, and are of the account alone", async () => {
+  const world = await openWorld(postgres);
+  const [account, stranger] = [await world.account(usd), await world.account(usd)];
+  await useForDays(world, account);
+  await useForDays(world, stranger);
+  const { rows } = await world.pool.query<{ day: string; requests: number; cost: bigint }>(
+    `select to_char(settled_at at time zone 'UTC', 'YYYY-MM-DD') as day, count(*)::integer as requests, sum(charge)::bigint as cost
+     from usage where account_id = $1 and settled_at >= (now() at time zone 'UTC')::date::timestamp at time zone 'UTC' - interval '29 days'
+     group by 1 order by 1`,
+    [account],
+  );
+  const [byModel, byKey, byPair, byToken, byUser] = await totalsOf(world, account);
+  const days = rows.map(({ day, cost }) => [day, BigInt(cost)]);
+  for (const found of [byModel, byKey, byPair, byUser])
+    expect(found?.map(({ day, totalCost }) => [day, totalCost])).toEqual(days);
+  for (const found of [byModel, byKey, byPair, byUser])
+    expect(found?.map(({ items }) => items.reduce((sum, item) => sum + item.requests, 0))).toEqual(
+      rows.map(({ requests }) => requests),
+    );
+  expect(byUser?.flatMap(({ items }) => items.map(({ of }) => of)).toSorted()).toEqual([
+    ...Array.from({ length: 20 }, () => ""),
+    ...Array.from({ length: 5 }, () => "user-0"),
+    ...Array.from({ length: 5 }, () => "user-1"),
+  ]);
+  expect(byToken?.flatMap(({ items }) => items.map(({ of, key }) => [of, key]))).toEqual(
+    Array.from({ length: 8 }, () => [`jwt/token-of-${account}`, "key-0"]),
+  );
+  expect(await checkBooks(world.db)).toMatchObject({ wrongDays: [], wrongTokens: [] });
+});
+
+it("are divided from sums by month, beside settlements that change days of before", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(usd);
+  const records = await useForDays(world, account);
+  const expected = await totalsOf(world, account);
+  await storeByMonth(world);
+  expect(await totalsOf(world, account)).toEqual(expected);
+  const divided = await world.pool.query("select from usage_day where day = 0");
+  // A report of 30 days divides two months or three; another month of the forty days may remain.
+  expect(divided.rows.length).toBeLessThanOrEqual(9);
+
+  await world.pool.query("drop table before_days; delete from usage_undivided; select rebuild_usage_days()");
+  await storeByMonth(world);
+  const again = (n: number) =>
+    usageRecord(account, { input: 1, output: 1 }, { requestId: records[n]?.requestId as RequestId, attempt: 2 });
+  // The first attempts were settled days ago: their units leave those days.
+  await world.settlement.settle([again(5), again(12), again(38)], "1");
+  expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  const { divide } = daysOf(world);
+  await Promise.all([
+    divide(new AbortController().signal),
+    divide(new AbortController().signal),
+    ...[7, 20, 31].map((n) => world.settlement.settle([again(n)], "1")),
+  ]);
+  expect((await world.pool.query("select from usage_undivided")).rows).toEqual([]);
+  expect((await world.pool.query("select from usage_day where day = 0")).rows).toEqual([]);
+  expect(await checkBooks(world.db)).toEqual(wholeBooks);
+});
