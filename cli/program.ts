@@ -64,7 +64,7 @@ export function createProgram(version: string): Command {
     .version(version)
     .exitOverride()
     // Also beside long names of commands and options.
-    .configureHelp({ minWidthToWrap: 20 })
+    .configureHelp({ minWidthToWrap: 20, subcommandTerm, commandUsage })
     .configureOutput({ outputError: (text, write) => write(wrap(text, widthOf(process.stderr))) })
     .showHelpAfterError("(stoker --help lists the commands)");
   for (const add of groups) add(program);
@@ -87,6 +87,17 @@ export function throwUsageErrors(command: AnyCommand): void {
   });
   for (const one of command.commands) throwUsageErrors(one);
 }
+
+const argumentsOf = (command: AnyCommand): readonly string[] =>
+  command.registeredArguments.map((one) => {
+    const name = `${one.name()}${one.variadic ? "..." : ""}`;
+    return one.required ? `<${name}>` : `[${name}]`;
+  });
+
+/** Without aliases: these are old names. */
+const subcommandTerm = (command: AnyCommand): string => [command.name(), ...argumentsOf(command)].join(" ");
+
+const commandUsage = (command: AnyCommand): string => `${pathOf(command)} ${command.usage()}`;
 
 /** Usage errors end with the help command of the group or command. */
 function pointToHelp(command: AnyCommand): void {

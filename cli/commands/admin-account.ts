@@ -78,7 +78,8 @@ export function addAdminAccount(program: Command): void {
     });
 
   account
-    .command("show <account>")
+    .command("get <account>")
+    .alias("show")
     .description("show an account; a deleted account by its uid")
     .run(async (terminal, name: string) => {
       terminal.show(await terminal.api.call<Account>("GET", await pathOf(terminal.api, name)), described);
@@ -125,7 +126,8 @@ export function addAdminAccount(program: Command): void {
     });
 
   account
-    .command("set <account>")
+    .command("update <account>")
+    .alias("set")
     .description("change the roles of an account")
     .option("--admin", "make it an operator")
     .option("--no-admin", "remove the operator role")

@@ -21,14 +21,16 @@ export function addAdminBilling(program: Command): void {
   const terms = adminGroup(program).command("terms").description("billing terms of accounts");
 
   terms
-    .command("show <account>")
+    .command("get <account>")
+    .alias("show")
     .description("show the terms of an account (uid, e-mail address or display name)")
     .run(async (terminal, name: string) => {
       const path = termsPath(await uidOf(terminal.api, name));
       terminal.show(await terminal.api.call<Terms>("GET", path), termsText);
     });
   terms
-    .command("set <account>")
+    .command("update <account>")
+    .alias("set")
     .description("change terms; omitted options stay unchanged")
     .option("--credit-line <usd>", "maximum debt; 0: prepaid", money)
     .option("--due-days <n>", "days until an invoice is overdue", atLeast(0))

@@ -55,7 +55,8 @@ export function addAdminDeployment(program: Command): void {
     });
 
   deployment
-    .command("info <id>")
+    .command("get <id>")
+    .alias("info")
     .description("show one with its instances, hosts and the reason it fails or waits")
     .run(async (terminal, id: string) => terminal.show(await terminal.api.call<Seen>("GET", of(id)), text));
 

@@ -38,7 +38,8 @@ export function addAdminDiscount(program: Command): void {
     });
 
   discount
-    .command("give <percent>")
+    .command("create <percent>")
+    .alias("give")
     .description("create a discount; without --account, --model and --surface it applies to everything")
     .requiredOption("--name <name>", "shown on invoices")
     .option("--text <text>", "shown on invoices")

@@ -35,13 +35,15 @@ const folders = ["gpu-pool-requests", "rate-limit-requests"] as const;
 export function addAdminLimits(program: Command): void {
   const limits = adminGroup(program).command("limits").description("rate limits and GPU limits of accounts");
   limits
-    .command("show <account>")
+    .command("get <account>")
+    .alias("show")
     .description("show the limits of an account (uid, e-mail address or display name)")
     .run(async (terminal, name: string) => {
       terminal.show(await terminal.api.call<Limits>("GET", pathOf(await uidOf(terminal.api, name))), limitsText);
     });
   limits
-    .command("set <account>")
+    .command("update <account>")
+    .alias("set")
     .description("set limits; omitted options stay unchanged, `default` uses the installation's default")
     .option("--requests <n>", "concurrent requests per model", countOrDefault)
     .option("--tokens <n>", "tokens per minute per model", countOrDefault)

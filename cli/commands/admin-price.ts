@@ -28,7 +28,8 @@ export function addAdminPrice(program: Command): void {
     });
 
   price
-    .command("set <kind> <subject>")
+    .command("create <kind> <subject>")
+    .alias("set")
     .description("create a price version for a model, gpu or container; omitted rates are 0")
     .option("--input <usd>", "per million tokens", priceOption(1e6))
     .option("--cached-input <usd>", "per million tokens (default: as --input)", priceOption(1e6))

@@ -45,7 +45,8 @@ export function addAdminProvider(program: Command): void {
     });
 
   provider
-    .command("set <deploy-id>")
+    .command("update <deploy-id>")
+    .alias("set")
     .description("set what a provider costs and may cost; omitted costs are 0, omitted limits are removed")
     .option("--input <usd>", "per million prompt tokens", price(1e6))
     .option("--cached-input <usd>", "per million cached prompt tokens (default: as --input)", price(1e6))

@@ -12,13 +12,15 @@ const policyText = ({ second_factor: required }: Policy) => `second factor requi
 export function addAdminSignIn(program: Command): void {
   const group = adminGroup(program).command("sign-in").description("second-factor policy");
   group
-    .command("show")
+    .command("get")
+    .alias("show")
     .description("show the policy")
     .run(async (terminal) => {
       terminal.show(await terminal.api.call<Policy>("GET", path), policyText);
     });
   group
-    .command("set")
+    .command("update")
+    .alias("set")
     .description("set the policy; accounts without a required factor can only set one up, API keys keep working")
     .addOption(
       new Option("--require-second-factor <accounts>", "accounts that need one")

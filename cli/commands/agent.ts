@@ -72,7 +72,8 @@ export function addAgent(program: Command): void {
       );
     });
   agent
-    .command("info <id>")
+    .command("get <id>")
+    .alias("info")
     .description("show an agent instance")
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Agent>("GET", of(id)), described);
@@ -171,7 +172,7 @@ export function addBackup(program: Command): void {
         const started = await terminal.api.call("POST", `${of(id)}/backups/${encodeURIComponent(name)}/${verb}`);
         if (flags.wait) await waitUntilDone(terminal, id);
         terminal.show(started, () =>
-          flags.wait ? `${name} ${result}` : `Started. \`stoker agent info ${id}\` shows its progress.`,
+          flags.wait ? `${name} ${result}` : `Started. \`stoker agent get ${id}\` shows its progress.`,
         );
       });
   }

@@ -98,7 +98,10 @@ export function addBatch(program: Command): void {
       if (file === null) {
         if (found.status === "failed") throw new CliError(statusText(found), exitCode.failed);
         if (!flags.errors && found.error_file_id !== null)
-          throw new CliError(`No request succeeded. The errors: stoker batch results ${id} --errors`, exitCode.failed);
+          throw new CliError(
+            `No request succeeded. The errors: \`stoker batch results ${id} --errors\``,
+            exitCode.failed,
+          );
         throw new CliError(
           finalStatuses.has(found.status)
             ? `The batch has no ${flags.errors ? "failed requests" : "results"}.`
@@ -136,7 +139,7 @@ async function waitUntilEnded(terminal: Terminal, batch: Batch, limitSeconds: nu
     pauseMs: pollIntervalMs,
     limitSeconds,
     timeoutText: (one) =>
-      `${statusText(one)}, after ${limitSeconds} s. It continues in the background: stoker batch get ${batch.id} --wait`,
+      `${statusText(one)}, after ${limitSeconds} s. It continues in the background: \`stoker batch get ${batch.id} --wait\``,
   });
   if (last.status === "failed") throw new CliError(statusText(last), exitCode.failed);
   return last;

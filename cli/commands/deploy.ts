@@ -54,7 +54,6 @@ type Fit = Responses["GET /deploy/{deploy_id}/placement"];
 
 export function addDeploy(program: Command): void {
   const deploy = deployGroup(program);
-  deploy.addHelpText("after", "\nLogs of a deployment: stoker log <id>");
   const create = "deploy a hub model with default settings and wait for it";
   addCreate(deploy.command("create <model>").description(create)).option(
     "--task <task>",
@@ -68,7 +67,8 @@ export function addDeploy(program: Command): void {
     .option("--model <name>", "only deployments of this model")
     .run(async (terminal, flags: { state?: string; model?: string }) => list(terminal, flags));
   deploy
-    .command("info <id>")
+    .command("get <id>")
+    .alias("info")
     .description("show a deployment")
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Deployment>("GET", deploymentPath(id)), describe);
@@ -198,7 +198,7 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
   const last = flags.wait ? await waitUntilDeployed(terminal, created, flags.timeout) : created;
   terminal.show(last, describe);
   if (!flags.wait)
-    terminal.progress(`The deployment is starting. Check its status with: stoker deploy info ${last.deploy_id}`);
+    terminal.progress(`The deployment is starting. Check its status: \`stoker deploy get ${last.deploy_id}\``);
 }
 
 function addUpdate(deploy: Command): void {
@@ -514,7 +514,7 @@ export async function waitUntilDeployed(
     pauseMs,
     limitSeconds,
     timeoutText: ({ status }) =>
-      `${id} is still ${status} after ${limitSeconds} s. It continues in the background: stoker deploy info ${id}`,
+      `${id} is still ${status} after ${limitSeconds} s. It continues in the background: \`stoker deploy get ${id}\``,
   });
   if (last.status === "deployed") return last;
   throw new CliError(`${id} ${last.status}: ${last.fail_reason || "no reason given"}`, exitCode.failed);

@@ -12,7 +12,8 @@ type StoredFile = Responses["POST /v1/files"];
 export function addFile(program: Command): void {
   const file = program.command("file").description("input and output files of batches");
   file
-    .command("upload <path>")
+    .command("create <path>")
+    .alias("upload")
     .alias("put")
     .description("upload a file of requests, one JSON object per line")
     .option("--expires <days>", "days to keep it (default: 30)", atLeast(1))
@@ -35,14 +36,14 @@ export function addFile(program: Command): void {
           EXPIRES: (one) => isoTime(one.expires_at).slice(0, 10),
         },
         {
-          empty: "No files. Upload one: `stoker file upload FILE`",
+          empty: "No files. Upload one: `stoker file create FILE`",
           wide: { CREATED: (one) => utcTime(one.created_at) },
         },
       );
     });
   file
-    .command("download <id>")
-    .alias("get")
+    .command("get <id>")
+    .alias("download")
     .description("print or save a file")
     .option("-o, --output <path>", "file to write (default: stdout)")
     .stream(async (terminal, id: string, { output }: { output?: string }) => downloadFile(terminal, id, output));

@@ -42,7 +42,8 @@ interface GpuFlags {
 export function addLimits(program: Command): void {
   const rate = program.command("rate-limit").alias("limit").description("rate limits per model");
   rate
-    .command("show")
+    .command("get")
+    .alias("show")
     .description("show the rate limits")
     .run(async (terminal) => {
       terminal.show(
@@ -93,7 +94,8 @@ export function addLimits(program: Command): void {
 
   const gpu = program.command("gpu-pool").alias("pool").description("GPU limits of this account");
   gpu
-    .command("show")
+    .command("get")
+    .alias("show")
     .description("show limits and the open request")
     .run(async (terminal) => {
       const pool = await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool");

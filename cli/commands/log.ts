@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Api } from "../api.ts";
-import type { Command } from "../command.ts";
+import { type Command, deployGroup } from "../command.ts";
 import { atLeast } from "../option-values.ts";
 import { isUnavailable } from "../poll.ts";
 import { isoTime, type Terminal } from "../terminal.ts";
@@ -16,8 +16,13 @@ interface LogFlags {
 }
 
 export function addLog(program: Command): void {
-  program
-    .command("log <id>")
+  addLogs(deployGroup(program).command("logs <id>"));
+  // Its old name.
+  addLogs(program.command("log <id>", { hidden: true }));
+}
+
+const addLogs = (command: Command): Command =>
+  command
     .description("print the log of a deployment")
     .option("--from <time>", "start, Unix seconds")
     .option("--to <time>", "end, Unix seconds")
@@ -36,7 +41,6 @@ export function addLog(program: Command): void {
         found = await readWithRetry(terminal, id, { ...flags, limit: maxLines }, cursor.from);
       }
     });
-}
 
 export function printLine(terminal: Terminal, [at, line]: Entry): void {
   terminal.write(terminal.isStructured ? `${JSON.stringify({ at, line })}\n` : `${isoTime(Number(at))} ${line}\n`);

@@ -19,7 +19,8 @@ interface AddFlags {
 export function addLora(program: Command): void {
   const lora = program.command("lora").description("LoRA adapters");
   lora
-    .command("add <name>")
+    .command("create <name>")
+    .alias("add")
     .description("add an adapter (owner/name) to a served base model")
     .requiredOption("--base <model>", "base model")
     .option("--repo <repo>", "hub repository of the adapter")
@@ -39,7 +40,7 @@ export function addLora(program: Command): void {
         description,
       });
       terminal.show(created, ({ deploy_id }) => deploy_id);
-      terminal.progress(`The first request for ${name} loads the adapter. Check it with: stoker lora status ${name}`);
+      terminal.progress(`The first request for ${name} loads the adapter. Check it: \`stoker lora get ${name}\``);
     });
   lora
     .command("list")
@@ -50,13 +51,14 @@ export function addLora(program: Command): void {
         all,
         { NAME: "lora_name", BASE: "base_model", STATUS: "status", ID: "deploy_id" },
         {
-          empty: "No adapters. Add one: `stoker lora add NAME --base MODEL --repo REPO`",
+          empty: "No adapters. Add one: `stoker lora create NAME --base MODEL --repo REPO`",
           wide: { CREATED: (one) => utcTime(one.created_at), REASON: "fail_reason" },
         },
       );
     });
   lora
-    .command("status <name>")
+    .command("get <name>")
+    .alias("status")
     .description("show the status of an adapter; a unique prefix of the name is enough")
     .run(async (terminal, given: string) => {
       const name = await nameOf(terminal, given);

@@ -37,11 +37,12 @@ export function addAlias(model: Command): void {
           FALLBACKS: (one) => one.fallbacks.join(" "),
           STICKY: (one) => (one.sticky ? "yes" : "no"),
         },
-        { empty: "No aliases. Create one: `stoker model alias set NAME --target MODEL`" },
+        { empty: "No aliases. Create one: `stoker model alias create NAME --target MODEL`" },
       );
     });
   alias
-    .command("set <name>")
+    .command("create <name>")
+    .alias("set")
     .description("create or replace an alias")
     .requiredOption("--target <model=weight>", "model and its share of the requests (default: 1); repeatable", target)
     .option("--fallback <model>", "model to try if no target can serve (repeatable, in order)", collect)
@@ -49,7 +50,7 @@ export function addAlias(model: Command): void {
     .option("--installation", "for every account (operators)")
     .addHelpText(
       "after",
-      "\nExample: send 5 % of the requests to a new version\n  stoker model alias set prod --target org/v1=95 --target org/v2=5",
+      "\nExample: send 5 % of the requests to a new version\n  stoker model alias create prod --target org/v1=95 --target org/v2=5",
     )
     .run(async (terminal, name: string, flags: SetFlags) => {
       const body = { targets: flags.target, fallbacks: flags.fallback ?? [], sticky: flags.sticky === true };

@@ -4,6 +4,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { collect } from "../option-values.ts";
+import type { Terminal } from "../terminal.ts";
 import { addAlias } from "./model-alias.ts";
 
 /** USD: per million tokens, per million characters, per second of audio, per image. */
@@ -74,8 +75,8 @@ export function addModel(program: Command): void {
     });
 
   model
-    .command("info <name>")
-    .alias("get")
+    .command("get <name>")
+    .alias("info")
     .description("show a model with price, version and example calls")
     .option("-v, --version-of <version>", "version of the model")
     .run(async (terminal, name: string, { versionOf }: { versionOf?: string }) => {
@@ -116,7 +117,8 @@ export function addModel(program: Command): void {
 
 function addModelChanges(model: Command): void {
   model
-    .command("meta <name>")
+    .command("update <name>")
+    .alias("meta")
     .alias("set")
     .description("change the metadata of your model; omitted options stay unchanged")
     .option("--description <text>", "short description")
@@ -129,11 +131,16 @@ function addModelChanges(model: Command): void {
     .option("--deprecated <day>", "date of deprecation (2027-01-31), or none", dayOrNone)
     .option("--sunset <day>", "date of removal, or none", dayOrNone)
     .option("--replaced-by <name>", "replacement model, or none")
-    .run(async (terminal, name: string, flags: MetaFlags) => {
+    .addOption(new Option("--public", "show it to all accounts").conflicts("private"))
+    .option("--private", "show it only to your account; ends a public offer")
+    .run(async (terminal, name: string, flags: MetaFlags & PublicityFlags) => {
       const body = metaOf(flags);
-      if (Object.keys(body).length === 0)
+      const isMeta = Object.keys(body).length > 0;
+      if (!isMeta && !flags.public && !flags.private)
         throw new CliError("Nothing to change. Give at least one option.", exitCode.wrongUsage);
-      terminal.show(await terminal.api.call<object>("POST", `${recordPath(name)}/meta`, body), () => name);
+      const changed = isMeta ? await terminal.api.call<object>("POST", `${recordPath(name)}/meta`, body) : {};
+      if (flags.public || flags.private) return setPublicity(terminal, name, flags);
+      terminal.show(changed, () => name);
     });
 
   model
@@ -158,22 +165,20 @@ function addModelChanges(model: Command): void {
       const [first] = models;
       if (first && !terminal.isStructured)
         terminal.progress(
-          `Deploy one: stoker deploy create ${first.name}${first.task === "text-generation" ? "" : ` --task ${first.task}`}`,
+          `Deploy one: \`stoker deploy create ${first.name}${first.task === "text-generation" ? "" : ` --task ${first.task}`}\``,
         );
     });
 
   addAlias(model);
 
   model
-    .command("publicity <name>")
+    .command("publicity <name>", { hidden: true })
     .description("make your model public or private")
     .addOption(new Option("--public", "show it to all accounts").conflicts("private"))
     .option("--private", "show it only to your account; ends a public offer")
-    .run(async (terminal, name: string, flags: { public?: boolean; private?: boolean }) => {
+    .run((terminal, name: string, flags: PublicityFlags) => {
       if (!flags.public && !flags.private) throw new CliError("Give --public or --private.", exitCode.wrongUsage);
-      const body = { public: flags.public === true };
-      const shown = await terminal.api.call<object>("POST", `${recordPath(name)}/publicity`, body);
-      terminal.show(shown, () => `${name} is now ${body.public ? "public" : "private"}`);
+      return setPublicity(terminal, name, flags);
     });
 
   model
@@ -187,6 +192,17 @@ function addModelChanges(model: Command): void {
       const path = `${recordPath(name)}?${new URLSearchParams({ version: flags.of })}`;
       terminal.show(await terminal.api.call<object>("DELETE", path), () => `${name} deleted`);
     });
+}
+
+interface PublicityFlags {
+  readonly public?: boolean;
+  readonly private?: boolean;
+}
+
+async function setPublicity(terminal: Terminal, name: string, flags: PublicityFlags): Promise<void> {
+  const body = { public: flags.public === true };
+  const shown = await terminal.api.call<object>("POST", `${recordPath(name)}/publicity`, body);
+  terminal.show(shown, () => `${name} is now ${body.public ? "public" : "private"}`);
 }
 
 interface MetaFlags {

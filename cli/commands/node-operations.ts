@@ -75,7 +75,8 @@ export function addNodeOperations(program: Command): void {
     });
 
   node
-    .command("remove")
+    .command("delete")
+    .alias("remove")
     .description("remove a host that is unavailable and empty")
     .argument("<node>", "id or name", hostName)
     .confirm((_, id: string) => `Remove host ${id}? It must join again with a new token.`)

@@ -55,7 +55,8 @@ export function addNode(program: Command): void {
     });
 
   node
-    .command("info")
+    .command("get")
+    .alias("info")
     .description("show a host with versions, GPUs and instances")
     .argument("<node>", "id or name", hostName)
     .run(async (terminal, id: string) => {

@@ -97,7 +97,8 @@ export function addToken(program: Command): void {
   const jwt = token.command("jwt").description("scoped tokens");
   addMint(jwt.command("create"));
   jwt
-    .command("inspect [token]")
+    .command("get [token]")
+    .alias("inspect")
     .description("show the scope and spending of a token; read from standard input if omitted")
     .run(async (terminal, given: string | undefined) => {
       const query = new URLSearchParams({ jwtoken: given ?? readLocalFile("-").toString().trim() });

@@ -190,7 +190,8 @@ export function addRequest(program: Command): void {
         );
     });
   request
-    .command("show <id>")
+    .command("get <id>")
+    .alias("show")
     .description("show the attempts of a request, by the x-request-id of its response")
     .option("--anybody", "requests of all accounts, for operators")
     .run(async (terminal, id: string, { anybody }: { anybody?: boolean }) => {

@@ -22,11 +22,12 @@ export function addVoice(program: Command): void {
           KIND: (one) => one.kind ?? "",
           DESCRIPTION: "description",
         },
-        { empty: "No voices. Create one: `stoker voice add NAME RECORDING`" },
+        { empty: "No voices. Create one: `stoker voice create NAME RECORDING`" },
       );
     });
   voice
-    .command("add <name> <recordings...>")
+    .command("create <name> <recordings...>")
+    .alias("add")
     .description("create a mixed voice from recordings of one speaker (wav, mp3, flac, ogg, m4a, webm); not a clone")
     .option("--description <text>", "shown in lists")
     .run(async (terminal, name: string, recordings: string[], { description }: { description?: string }) => {
@@ -37,7 +38,8 @@ export function addVoice(program: Command): void {
       terminal.show(await terminal.api.upload<Voice>("/v1/voices/add", form), (made) => made.voice_id);
     });
   voice
-    .command("edit <voice>")
+    .command("update <voice>")
+    .alias("edit")
     .description("rename a voice, given by id, name or prefix of either")
     .requiredOption("--name <name>", "new name")
     .option("--description <text>", "shown in lists; removed if omitted")

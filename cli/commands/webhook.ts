@@ -63,7 +63,8 @@ export function addWebhook(program: Command): void {
       );
     });
   webhook
-    .command("info <id>")
+    .command("get <id>")
+    .alias("info")
     .description("show a delivery and its attempts; the id is the header `webhook-id`")
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<DeliveryWithHistory>("GET", pathOf(id)), deliveryText);

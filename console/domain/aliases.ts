@@ -81,7 +81,7 @@ export function aliasCommand(form: AliasForm): string {
   const { targets } = aliasBody(form);
   const word = (value: string) => (/^[\w./:=-]+$/.test(value) ? value : inShell(value));
   return [
-    `stoker model alias set ${word(form.name || "NAME")}`,
+    `stoker model alias create ${word(form.name || "NAME")}`,
     ...targets.map(({ model, weight }) => `--target ${word(`${model}=${weight}`)}`),
     ...form.fallbacks.map((model) => `--fallback ${word(model)}`),
     ...(form.sticky ? ["--sticky"] : []),

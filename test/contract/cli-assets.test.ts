@@ -27,11 +27,11 @@ const stoker = (...args: string[]) => runCli(edge, apiKey, args);
 it("lists, renames and deletes voices by id or prefix, and reports unreadable recordings and unknown voices", async () => {
   const [list, edit, ended, unreadable, upload, aFolder, unknown] = await Promise.all([
     stoker("voice", "list"),
-    stoker("voice", "edit", "ada her", "--name", "Countess"),
+    stoker("voice", "update", "ada her", "--name", "Countess"),
     stoker("voice", "delete", adasVoice.id, "--yes"),
-    stoker("voice", "add", "mine", join(folder, "missing.wav")),
-    stoker("file", "upload", join(folder, "missing.jsonl")),
-    stoker("voice", "add", "mine", folder),
+    stoker("voice", "create", "mine", join(folder, "missing.wav")),
+    stoker("file", "create", join(folder, "missing.jsonl")),
+    stoker("voice", "create", "mine", folder),
     stoker("voice", "delete", "VoiceOfNobody0000000", "--yes"),
   ]);
   expect(list.out).toContain(adasVoice.id);
@@ -51,12 +51,12 @@ it("creates, lists and deletes adapters by name, with or without owner", async (
   writeFileSync(tokenFile, "hf_secret\n");
   const [made, list, status, ended, incomplete] = await Promise.all([
     stoker(
-      ...["lora", "add", "ada/ink", "--repo", "ada/ink-lora", "--base", "org/model", "--hf-token-file", tokenFile],
+      ...["lora", "create", "ada/ink", "--repo", "ada/ink-lora", "--base", "org/model", "--hf-token-file", tokenFile],
     ),
     stoker("lora", "list"),
-    stoker("lora", "status", "ada/ink"),
+    stoker("lora", "get", "ada/ink"),
     stoker("lora", "delete", "ink", "--yes"),
-    stoker("lora", "add", "ada/ink", "--base", "org/model"),
+    stoker("lora", "create", "ada/ink", "--base", "org/model"),
   ]);
   expect(made.out).toMatch(/^\w+\n$/);
   expect(made.out + made.err).not.toContain("hf_secret");

@@ -26,20 +26,20 @@ const stoker = (...args: string[]) => runCli(edge, apiKey, args);
 it("uploads, downloads and deletes a file", async () => {
   const path = join(folder, "requests.jsonl");
   writeFileSync(path, '{"custom_id":"1"}\n');
-  const made = await stoker("file", "upload", path, "--expires", "2");
+  const made = await stoker("file", "create", path, "--expires", "2");
   expect(made).toMatchObject({ code: 0, err: "" });
   const id = made.out.trim();
-  expect((await stoker("file", "download", id)).out).toBe('{"custom_id":"1"}\n');
+  expect((await stoker("file", "get", id)).out).toBe('{"custom_id":"1"}\n');
   const copy = join(folder, "copy.jsonl");
-  expect((await stoker("file", "download", id, "-o", copy)).code).toBe(0);
+  expect((await stoker("file", "get", id, "-o", copy)).code).toBe(0);
   expect(readFileSync(copy, "utf8")).toBe('{"custom_id":"1"}\n');
-  expect(await stoker("file", "download", id, "-o", folder)).toMatchObject({
+  expect(await stoker("file", "get", id, "-o", folder)).toMatchObject({
     code: 1,
     err: `error: Could not write ${folder}: it is a folder.\n`,
   });
   expect((await stoker("file", "list")).out).toMatch(new RegExp(`${id} +requests.jsonl +batch +18`));
   expect((await stoker("file", "delete", id, "--yes")).out).toBe(`${id} deleted\n`);
-  const gone = await stoker("file", "download", id);
+  const gone = await stoker("file", "get", id);
   expect(gone.code).not.toBe(0);
   expect(gone.err).toContain("File not found");
 }, 60_000);
@@ -49,8 +49,8 @@ it("prints the bytes of a file unchanged, however they are chunked", async () =>
   // Every second place between bytes is inside of a character; the last byte is none.
   const bytes = Buffer.concat([Buffer.from(`x${"é".repeat(300_000)}`), Buffer.from([0xff])]);
   writeFileSync(path, bytes);
-  const id = (await stoker("file", "upload", path)).out.trim();
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), "file", "download", id], {
+  const id = (await stoker("file", "create", path)).out.trim();
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), "file", "get", id], {
     env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey },
   });
   expect(Buffer.compare(await buffer(child.stdout), bytes)).toBe(0);
@@ -61,9 +61,9 @@ it("creates a batch from a file, shows its progress and cancels it", async () =>
   expect((await stoker("batch", "get", batchId)).out).toBe(`${batchId} is in_progress: 1 of 3 done, 1 failed\n`);
   expect((await stoker("batch", "list")).out).toMatch(new RegExp(`${batchId} +in_progress +org/model +1 +1 +3`));
   expect((await stoker("batch", "cancel", batchId)).out).toContain("is cancelling");
-  const late = await stoker("batch", "status", batchId, "--wait", "--timeout", "0");
+  const late = await stoker("batch", "get", batchId, "--wait", "--timeout", "0");
   expect(late.code).toBe(6);
-  expect(late.err).toContain(`It continues in the background: stoker batch get ${batchId} --wait`);
+  expect(late.err).toContain(`It continues in the background: \`stoker batch get ${batchId} --wait\``);
   const early = await stoker("batch", "results", batchId);
   expect(early.code).not.toBe(0);
   expect(early.err).toContain("Results are available when it ends");

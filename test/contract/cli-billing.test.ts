@@ -17,9 +17,9 @@ const stoker = (key: string, ...args: string[]) => runCli(edge, key, args);
 
 it("creates and lists a discount on GPU time for one account", async () => {
   const flags = ["--name", "Spring", "--account", ada.account, "--surface", "gpu", "--note", "agreed"];
-  const given = await stoker(adminKey, "admin", "discount", "give", "12.5", ...flags);
+  const given = await stoker(adminKey, "admin", "discount", "create", "12.5", ...flags);
   expect(given.out, given.err).toContain(`12.5 % off ${ada.account}, gpu from `);
-  const wrong = await stoker(adminKey, "admin", "discount", "give", "a-lot", "--name", "Spring");
+  const wrong = await stoker(adminKey, "admin", "discount", "create", "a-lot", "--name", "Spring");
   expect(wrong).toMatchObject({ code: 2, out: "" });
   expect(wrong.err).toBe("error: Must be a percentage, such as 10 or 12.5.\n");
 });
@@ -32,7 +32,7 @@ it("sets the terms of an account and keeps omitted ones", async () => {
     return set(account, terms, by);
   };
   const before = await edge.deps.paying.terms(ada.account);
-  const done = await stoker(adminKey, "admin", "terms", "set", ada.account, "--due-days", "30", "--note", "net 30");
+  const done = await stoker(adminKey, "admin", "terms", "update", ada.account, "--due-days", "30", "--note", "net 30");
   expect(done.out, done.err).toMatch(/invoices are due after \d+ days/);
   expect(sent).toEqual([{ account: ada.account, terms: { ...before, dueDays: 30 }, note: "net 30" }]);
 });
@@ -69,9 +69,9 @@ it("shows daily usage and the outcome of a request", async () => {
   expect((await stoker(apiKey, "usage", "erase-user", "nobody", "--yes")).code).toBe(4);
   const wrong = await stoker(apiKey, "usage", "--by", "week");
   expect(wrong).toMatchObject({ code: 2, out: "" });
-  const shown = await stoker(apiKey, "request", "show", "RequestOfAda");
+  const shown = await stoker(apiKey, "request", "get", "RequestOfAda");
   expect(shown.out, shown.err).toContain("5 ms queued, first byte after 20 ms, 250 ms total\ntokens   6 in, 3 out\n");
-  expect((await stoker(apiKey, "request", "show", "unknown")).code).toBe(4);
+  expect((await stoker(apiKey, "request", "get", "unknown")).code).toBe(4);
   const listed = await stoker(adminKey, "request", "list", "--account", ada.account, "--failed");
   expect(listed.out, listed.err).toContain("RequestOfAda");
 });

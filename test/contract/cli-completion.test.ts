@@ -22,8 +22,8 @@ const lines: readonly (readonly [before: string, after: string])[] = [
   ["stoker deploy list -o w", "stoker deploy list -o wide"],
   ["stoker --profile deploy auth stat", "stoker --profile deploy auth status"],
   ["stoker node drain --dead", "stoker node drain --deadline"],
-  ["stoker limit sh", "stoker limit show"],
-  ["stoker file upload req", "stoker file upload requests-1.jsonl"],
+  ["stoker limit ge", "stoker limit get"],
+  ["stoker file create req", "stoker file create requests-1.jsonl"],
   ["stoker infer --input a=b --webh", "stoker infer --input a=b --webhook"],
   ["stoker completion z", "stoker completion zsh"],
   // Neither a command nor an option that exists here.

@@ -94,7 +94,7 @@ it("chooses the cheapest available GPU that holds the weights by default", async
   const { err, code } = await stoker("deploy", "create-llm", "org/w");
   expect(code, err).toBe(0);
   expect(wanted).toMatchObject({ modelName: "org/w", gpu: "L4-24GB" });
-  expect(err).toContain(`Check its status with: stoker deploy info ${id}`);
+  expect(err).toContain(`Check its status: \`stoker deploy get ${id}\``);
 }, 60_000);
 
 it("sends a repository only when one is given", async () => {
@@ -120,7 +120,7 @@ it("lists active deployments and counts the hidden ones", async () => {
 }, 60_000);
 
 it("shows all settings of an update", async () => {
-  const { out, err } = await stoker("deploy", "info", id);
+  const { out, err } = await stoker("deploy", "get", id);
   expect(out, err).toContain("at most 64 concurrent requests per instance\n");
   expect(out).toMatch(/^scale +\d+ to \d+ instances, scales to zero after 900 s without requests$/m);
   expect(out).toMatch(/^settings max_context_size 4096$/m);
@@ -128,9 +128,9 @@ it("shows all settings of an update", async () => {
 }, 60_000);
 
 it("shows the price of an instance, and asleep where it sleeps", async () => {
-  expect((await stoker("deploy", "info", id)).out).toMatch(/^price +1\.79 USD per hour and instance$/m);
+  expect((await stoker("deploy", "get", id)).out).toMatch(/^price +1\.79 USD per hour and instance$/m);
   sleepAfterSeconds = 600;
-  expect((await stoker("deploy", "info", id)).out).toMatch(/^price +1\.79 USD per hour and instance, 0\.09 asleep$/m);
+  expect((await stoker("deploy", "get", id)).out).toMatch(/^price +1\.79 USD per hour and instance, 0\.09 asleep$/m);
   sleepAfterSeconds = 0;
 }, 60_000);
 
@@ -164,9 +164,9 @@ it("shows the statistics of a deployment", async () => {
 }, 60_000);
 
 it("shows the log of a single instance", async () => {
-  const { out, err } = await stoker("log", id, "--instance", "instance-1");
+  const { out, err } = await stoker("deploy", "logs", id, "--instance", "instance-1");
   expect(out, err).toBe("2023-04-24T13:45:34.123Z loading\n");
-  expect((await stoker("log", id, "--instance", "instance-2")).out).toBe("");
+  expect((await stoker("deploy", "logs", id, "--instance", "instance-2")).out).toBe("");
 }, 60_000);
 
 it("creates a deployment that sleeps, and changes its time", async () => {

@@ -13,10 +13,10 @@ afterAll(() => edge?.close());
 const stoker = (key: string, ...args: string[]) => runCli(edge, key, args);
 
 it("shows limits, the open request and the last rejection", async () => {
-  expect((await stoker(apiKey, "rate-limit", "show")).out).toBe(
+  expect((await stoker(apiKey, "rate-limit", "get")).out).toBe(
     "200 concurrent requests and 5000000 tokens per minute for each model\n",
   );
-  const { out, err } = await stoker(apiKey, "gpu-pool", "show");
+  const { out, err } = await stoker(apiKey, "gpu-pool", "get");
   expect(out).toMatch(/H100-80GB +0 +8 +16\n/);
   expect(err).toMatch(/gpr_01 is open[\s\S]*gpr_00 was rejected: no room/);
 });
@@ -67,10 +67,10 @@ it("lets an operator list and decide requests and set limits", async () => {
     return set(account, change, act);
   };
   const flags = ["--requests", "default", "--max", "other=default", "--note", "back"];
-  const done = await stoker(adminKey, "admin", "limits", "set", ada.account, ...flags);
+  const done = await stoker(adminKey, "admin", "limits", "update", ada.account, ...flags);
   expect(done.out, done.err).toMatch(/other: 0 to 8/);
   expect(changes).toEqual([{ concurrent: null, max: { other: null } }, "back"]);
-  expect((await stoker(apiKey, "admin", "limits", "show", ada.account)).err).toMatch(/operator's account/);
+  expect((await stoker(apiKey, "admin", "limits", "get", ada.account)).err).toMatch(/operator's account/);
 });
 
 it("lets only an operator share a deployment's prefix cache", async () => {

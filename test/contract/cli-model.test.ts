@@ -133,8 +133,8 @@ describe("the command line", () => {
     expect(said).toEqual([
       { name: "ada/own", description: "It is small", tags: ["fast"], deprecatedAtMs: Date.UTC(2027, 0, 31) },
     ]);
-    expect((await stoker("model publicity ada/own --public")).out).toBe("ada/own is now public\n");
-    expect((await stoker("model publicity ada/own")).code).toBe(2);
+    expect((await stoker("model update ada/own --public")).out).toBe("ada/own is now public\n");
+    expect((await stoker("model update ada/own")).code).toBe(2);
     expect((await stoker("model delete ada/own --of ALL --yes")).out).toBe("ada/own deleted\n");
   });
 });

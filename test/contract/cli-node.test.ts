@@ -50,14 +50,14 @@ it("lists adopted and unknown instances of an adopted host", async () => {
 });
 
 it("shows a host and reports an unknown one", async () => {
-  const { out } = await stoker(adminKey, "node", "info", "node-1");
+  const { out } = await stoker(adminKey, "node", "get", "node-1");
   expect(out).toMatch(/figures +2 s old/);
   expect(out).toMatch(/25%.*72W FAULTY +D000000000000001/);
   expect(out).toMatch(/instance-1 +ready +3 running, 1 waiting, 40.5 tok\/s/);
-  expect(JSON.parse((await stoker(adminKey, "--json", "node", "info", "node-1")).out)).toMatchObject({
+  expect(JSON.parse((await stoker(adminKey, "--json", "node", "get", "node-1")).out)).toMatchObject({
     name: "node-1",
   });
-  expect(await stoker(adminKey, "node", "info", "nobody")).toMatchObject({
+  expect(await stoker(adminKey, "node", "get", "nobody")).toMatchObject({
     code: 4,
     err: expect.stringContaining("nobody"),
   });

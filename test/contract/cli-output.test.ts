@@ -54,7 +54,7 @@ describe("an error with --json", () => {
   };
 
   it("has the code, request id and status of the server", async () => {
-    expect(await errorOf("deploy", "info", "unknown", "--json")).toEqual({
+    expect(await errorOf("deploy", "get", "unknown", "--json")).toEqual({
       code: 4,
       error: {
         code: "deployment_not_found",
@@ -68,7 +68,7 @@ describe("an error with --json", () => {
   it.each([
     ["an unknown command", ["deploy", "lst"], "unknown command 'lst'"],
     ["an unknown option", ["deploy", "list", "--stat", "any"], "unknown option '--stat'"],
-    ["a missing argument", ["deploy", "info"], "missing required argument 'id'"],
+    ["a missing argument", ["deploy", "get"], "missing required argument 'id'"],
     ["a missing command", ["deploy"], "Command missing. stoker deploy --help lists them."],
     ["a missing confirmation", ["deploy", "delete", id], "`stoker deploy delete` asks for confirmation"],
   ])("is one line for %s", async (_what, args, message) => {
@@ -79,7 +79,7 @@ describe("an error with --json", () => {
   });
 
   it("is JSON with YAML output as well, and text without", async () => {
-    expect(await errorOf("deploy", "info", "unknown", "-o", "yaml")).toMatchObject({ code: 4, error: { status: 404 } });
-    expect((await stoker("deploy", "info", "unknown")).err).toMatch(/^error: .* \(request id \S+\)\n$/);
+    expect(await errorOf("deploy", "get", "unknown", "-o", "yaml")).toMatchObject({ code: 4, error: { status: 404 } });
+    expect((await stoker("deploy", "get", "unknown")).err).toMatch(/^error: .* \(request id \S+\)\n$/);
   }, 60_000);
 });

@@ -16,7 +16,7 @@ const stoker = (key: string, ...args: string[]) => runCli(edge, key, args);
 it("lists deployments of all accounts and shows one with its hosts", async () => {
   const list = await stoker(adminKey, "admin", "deployment", "list");
   expect(list.out).toMatch(new RegExp(`^${id} +ada +ada/my-llm +deployed 1/1 +gpu-1$`, "m"));
-  const info = await stoker(adminKey, "admin", "deployment", "info", id);
+  const info = await stoker(adminKey, "admin", "deployment", "get", id);
   expect(info.out).toContain("account   ada <ada@example.com> u:1000000000001\n");
   expect(info.out).toContain("instance  instance-1 on gpu-1: ready, 0 restarts\n");
   expect(await stoker(apiKey, "admin", "deployment", "list")).toMatchObject({ code: 3 });

@@ -52,8 +52,8 @@ it("prints a link that signs a browser in", async () => {
 it("shows and sets the second-factor policy", async () => {
   const set: unknown[] = [];
   edge.deps.factors.setPolicy = async (requiredFor, act) => void set.push([requiredFor, act.by, act.note]);
-  expect((await stoker(adminKey, ["admin", "sign-in", "show"])).out).toBe("second factor required for: none\n");
-  const args = ["admin", "sign-in", "set", "--require-second-factor", "all", "--note", "audit"];
+  expect((await stoker(adminKey, ["admin", "sign-in", "get"])).out).toBe("second factor required for: none\n");
+  const args = ["admin", "sign-in", "update", "--require-second-factor", "all", "--note", "audit"];
   expect((await stoker(adminKey, args)).out).toBe("second factor required for: all\n");
   expect(set).toEqual([["all", operator.account, "audit"]]);
   expect((await stoker(adminKey, [...args.slice(0, 4), "some"])).code).not.toBe(0);

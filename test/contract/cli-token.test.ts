@@ -111,8 +111,8 @@ it("signs a restricted token and names unknown values", async () => {
 
 it("shows the scope and spending of a token", async () => {
   const told = "all models, until 2026-09-21T14:13:20Z, 0.000000001 USD spent, limit 2.5 USD\n";
-  expect((await stoker("token", "jwt", "inspect", "jwt:known")).out).toBe(told);
-  expect((await stoker("token", "jwt", "inspect", "jwt:unknown")).code).toBe(4);
+  expect((await stoker("token", "jwt", "get", "jwt:known")).out).toBe(told);
+  expect((await stoker("token", "jwt", "get", "jwt:unknown")).code).toBe(4);
 });
 
 it("shows the daily usage of one key only", async () => {

@@ -102,7 +102,7 @@ function Gpus({ pool, types }: { pool: Pool; types: readonly string[] }): ReactN
               </Text>
               <Act
                 label={text.withdraw}
-                command={`stoker pool withdraw ${pending.id}`}
+                command={`stoker gpu-pool withdraw ${pending.id}`}
                 onAct={() => withdraw(pending.id)}
               />
             </Group>

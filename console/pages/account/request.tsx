@@ -70,7 +70,7 @@ export function RequestDetails({ id, path, folder, keyName = () => undefined }: 
                 keyName={keyName(one.token_id)}
               />
             ))}
-            <Command value={`stoker request show ${id}`} />
+            <Command value={`stoker request get ${id}`} />
           </Stack>
         )}
       </Loaded>

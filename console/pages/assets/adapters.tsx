@@ -237,7 +237,7 @@ function AddAdapter({ onAdded }: { onAdded: () => void }): ReactNode {
                 </Accordion.Panel>
               </Accordion.Item>
             </Accordion>
-            <Command value="stoker lora add you/adapter --repo REPO --base MODEL" />
+            <Command value="stoker lora create you/adapter --repo REPO --base MODEL" />
           </Form>
         )
       }

@@ -200,7 +200,7 @@ function Upload({ onDone }: { onDone: () => void }): ReactNode {
         data={[1, 7, 14, 30].map((days) => ({ value: `${days}`, label: text.keepDays(days) }))}
         maw={200}
       />
-      <Command value="stoker file upload requests.jsonl" />
+      <Command value="stoker file create requests.jsonl" />
     </Form>
   );
 }

@@ -194,7 +194,7 @@ function CreateVoice({ onCreated }: { onCreated: () => void }): ReactNode {
         multiple
         required
       />
-      <Command value="stoker voice add NAME recording.wav" />
+      <Command value="stoker voice create NAME recording.wav" />
     </Form>
   );
 }

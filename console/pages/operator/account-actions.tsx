@@ -135,7 +135,7 @@ function ChangeRoles({ one }: { one: Account }): ReactNode {
     <NoteAct
       label={text.rolesAct}
       title={text.rolesTitle(one.display_name)}
-      command={`stoker admin account set ${uid} --admin --note TEXT`}
+      command={`stoker admin account update ${uid} --admin --note TEXT`}
       done={text.rolesDone}
       fields={
         <Stack gap="xs">

@@ -104,7 +104,7 @@ function NewDiscount(): ReactNode {
     <NoteAct
       label={text.add}
       leftSection={<IconPlus size={14} />}
-      command="stoker admin discount give PERCENT --name NAME --note TEXT"
+      command="stoker admin discount create PERCENT --name NAME --note TEXT"
       done={text.addDone}
       fields={
         <Stack gap="sm">

@@ -145,7 +145,7 @@ function SetPrice({ label, isMain, of }: SetPriceProps): ReactNode {
       title={of ? `${text.change}: ${of.subject}` : text.set}
       {...(isMain ? { variant: "filled", leftSection: <IconPlus size={16} /> } : {})}
       body={text.emptyFree}
-      command={`stoker admin price set ${kind} ${of?.subject ?? "SUBJECT"} --note TEXT`}
+      command={`stoker admin price create ${kind} ${of?.subject ?? "SUBJECT"} --note TEXT`}
       done={text.setDone}
       fields={
         <Stack gap="sm">

@@ -139,7 +139,7 @@ function SetTerms({ one }: { one: Server }): ReactNode {
         >
           <Text size="sm">{text.setAbout}</Text>
           <TermFields of={one} />
-          <Command value={`stoker admin provider set ${one.deploy_id} --monthly-limit USD`} />
+          <Command value={`stoker admin provider update ${one.deploy_id} --monthly-limit USD`} />
         </Form>
       )}
     </Dialog>

@@ -49,7 +49,7 @@ async function models(stoker: Stoker, { folder }: Server, { CHAT, SPEECH }: Name
     stoker(["infer", "-m", CHAT, "-i", "prompt=Hello", "--stream"]),
     stoker(["infer", "-m", SPEECH, "-i", "text=Hello", "-o", "audio=said.{EXT}"]),
     stoker(["model", "list", "--search", "fake/c"]),
-    stoker(["model", "info", CHAT]),
+    stoker(["model", "get", CHAT]),
   ]);
   return {
     whole,

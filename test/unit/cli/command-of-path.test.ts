@@ -8,15 +8,15 @@ it.each([
   ["`GET /deploy/list` shows yours.", "`stoker deploy list` shows yours."],
   [
     "Its records stay (`GET /v1/admin/accounts/u:123`), but",
-    "Its records stay (`stoker admin account show u:123`), but",
+    "Its records stay (`stoker admin account get u:123`), but",
   ],
-  ["`GET /models/ada/llm` shows", "`stoker model info ada/llm` shows"],
+  ["`GET /models/ada/llm` shows", "`stoker model get ada/llm` shows"],
   ["rented with POST /v1/containers.", "rented with `stoker container create <name>`."],
   ["start it: `POST /deploy/{deploy_id}/start`.", "start it: `stoker deploy start {deploy_id}`."],
   ["Two: `GET /v1/files`, `GET /v1/batches`", "Two: `stoker file list`, `stoker batch list`"],
   [
     "`GET /models/ada/tiny-1.5.en` shows how; others: GET /models/list.",
-    "`stoker model info ada/tiny-1.5.en` shows how; others: `stoker model list`.",
+    "`stoker model get ada/tiny-1.5.en` shows how; others: `stoker model list`.",
   ],
 ])("%s", (sentence, said) => expect(withCommands(sentence)).toBe(said));
 

@@ -31,7 +31,9 @@ function faultOf(text: string, isWhole: boolean): string | undefined {
   while (at.commands.length > 0) {
     const word = words[0]?.replace(/[,.;:)]$/, "");
     if (word === undefined || !/^[a-z]/.test(word)) return undefined;
-    const named = (name: string) => at.commands.find((one) => one.name() === name || one.aliases().includes(name));
+    // Old names still work, but nothing names them.
+    const visible: readonly Command[] = at.createHelp().visibleCommands(at);
+    const named = (name: string) => visible.find((one) => one.name() === name);
     if (isAlternative(word)) return word.split("|").every(named) ? undefined : `no command ${word}`;
     const next = named(word);
     if (!next) return `no command ${word}`;
@@ -118,6 +120,31 @@ describe("a documented command", () => {
     ["token mint", "needs --key"],
     ["token create|drop", "no command create|drop"],
   ])("is found if it is wrong: %s", (text, fault) => expect(faultOf(text, true)).toBe(fault));
+});
+
+it.each([
+  "deploy info",
+  "log",
+  "node remove",
+  "admin account show",
+  "admin discount give",
+  "model meta",
+  "model publicity",
+  "model alias set",
+  "lora status",
+  "voice edit",
+  "file upload",
+  "batch status",
+  "token jwt inspect",
+  "limit show",
+])("is still found by its old name: %s", (path) => {
+  const found = path
+    .split(" ")
+    .reduce<Command | undefined>(
+      (at, word) => at?.commands.find((one) => [one.name(), ...one.aliases()].includes(word)),
+      program,
+    );
+  expect(found?.commands).toEqual([]);
 });
 
 /** Every command below `one`, with itself. */

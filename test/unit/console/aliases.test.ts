@@ -48,7 +48,7 @@ it("says where requests go", () => {
 
 it("names the same command", () => {
   expect(aliasCommand({ ...form, sticky: true, scope: "installation" })).toBe(
-    "stoker model alias set team/prod --target org/v1=95 --target org/v2=5 --target org/old=0 --fallback org/small --sticky --installation",
+    "stoker model alias create team/prod --target org/v1=95 --target org/v2=5 --target org/old=0 --fallback org/small --sticky --installation",
   );
 });
 
