@@ -182,6 +182,8 @@ export function readConfig(env: Env) {
       .filter((line) => line !== ""),
     /** Payment provider; undefined: the operator receives payments and credits accounts. */
     stripe: readStripe(settings),
+    /** Mail server; undefined: no mails are sent. */
+    smtp: readSmtp(settings),
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));
   return Object.freeze(config);
@@ -302,6 +304,19 @@ function readDashboardUrl(
   if (own === domain || own.endsWith(`.${domain}`))
     problems.push("STOKER_DASHBOARD_URL must not cover the host of STOKER_PUBLIC_URL: dashboards are foreign content.");
   return given;
+}
+
+function readSmtp({ problems, text }: Settings) {
+  const url = text("STOKER_SMTP_URL");
+  const from = text("STOKER_MAIL_FROM");
+  if (url === undefined && from === undefined) return undefined;
+  if (url === undefined || from === undefined)
+    problems.push("STOKER_SMTP_URL and STOKER_MAIL_FROM belong together: set both, or neither.");
+  else if (!/^smtps?:$/.test(URL.parse(url)?.protocol ?? ""))
+    problems.push("STOKER_SMTP_URL must be like smtp://USER:PASSWORD@HOST:587 or smtps://USER:PASSWORD@HOST:465.");
+  else if (!/^[^<>\r\n]*<[^\s<>@]+@[^\s<>@]+>$|^[^\s<>@]+@[^\s<>@]+$/.test(from))
+    problems.push("STOKER_MAIL_FROM must be an address, or like Stoker <stoker@example.com>.");
+  return { url: url ?? "", from: from ?? "" };
 }
 
 function readStripe({ problems, text }: Settings) {

@@ -134,6 +134,8 @@ export const errorCodes = [
   "login_timed_out",
   "login_used",
   "logs_unavailable",
+  "mail_disabled",
+  "mail_failed",
   "method_not_allowed",
   "mismatched_model",
   "mismatched_url",

@@ -82,6 +82,7 @@ import { createDeploymentFeatures } from "./wiring/deployments.ts";
 import { openFiles } from "./wiring/files.ts";
 import { createFleet } from "./wiring/fleet.ts";
 import { createJobs, jobsAddress } from "./wiring/jobs.ts";
+import { createMail } from "./wiring/mail.ts";
 import { looping, type Modules, startAll, stopAll } from "./wiring/modules.ts";
 import { createMoney } from "./wiring/money.ts";
 import { createNodes } from "./wiring/nodes.ts";
@@ -213,8 +214,10 @@ async function createCore(base: Base) {
     clockScale: config.sliceClockScale,
     log,
   });
+  const mail = await createMail({ db, smtp: config.smtp, publicUrl: config.publicUrl, log, registry });
   const billing = createBilling({
     db,
+    mail: mail?.alerts,
     provider: await paymentProvider(config),
     invoiceLinkKey: invoiceLinkKey(secrets),
     log,
@@ -249,7 +252,7 @@ async function createCore(base: Base) {
     gpuTypes: async () => [...gpuTypesOn(await fleet.snapshot())],
     log,
   });
-  return { ...base, tokens, nodes, money, billing, fleet, fleetMetrics, quotas };
+  return { ...base, tokens, nodes, money, mail, billing, fleet, fleetMetrics, quotas };
 }
 
 /** Models, their prices, deployments and agent instances. */
@@ -325,8 +328,22 @@ async function createModels(core: Core) {
 
 /** Work that outlives its request: batches, jobs, requests with a webhook, stored responses. */
 async function createWork(models: Models) {
-  const { config, log, registry, db, feed, accountStore, secrets, dataKeys, fleet, directory, billing, agents, money } =
-    models;
+  const {
+    config,
+    log,
+    registry,
+    db,
+    feed,
+    accountStore,
+    secrets,
+    dataKeys,
+    fleet,
+    directory,
+    billing,
+    agents,
+    money,
+    mail,
+  } = models;
   const queues = jobsAddress(config);
   const memory = createRequestMemory(config.memory, registry);
   const files = await openFiles({ db, settings: config.files, log });
@@ -365,6 +382,7 @@ async function createWork(models: Models) {
     closeMonths: billing.closeMonths,
     watchLimits: billing.limitAlerts.watch,
     divideUsage: money.usageDays.divide,
+    deliverMails: mail?.deliver,
     maintainBackups: agents.maintain,
     sweepFiles: files.sweep,
     maintainSeries: series.run,
@@ -446,6 +464,7 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
     containers: deployments.containers,
     adapters: deployments.adapters,
     aliases: deployments.aliases,
+    mailServer: all.mail?.server,
     catalogue,
     hub: createHubSearch(config.hubEndpoint),
     modelRecords: deployments.modelRecords,

@@ -101,6 +101,7 @@ export const suspended = ofKind("suspended");
 export const tooLarge = ofKind("too_large");
 export const unauthenticated = ofKind("unauthenticated");
 export const unavailable = ofKind("unavailable");
+export const upstreamFailed = ofKind("upstream_failed");
 
 /** `no_answer`: connected, but it does not reply. */
 export type OutageReason = "unreachable" | "no_answer" | "disk_full" | "overloaded" | "read_only" | "failing";

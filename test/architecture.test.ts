@@ -21,9 +21,18 @@ interface Zone {
   readonly mayTypes?: readonly string[];
 }
 
-const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "files", "fleet", "retention", "series"].map(
-  (leaf) => `control-plane/${leaf}/`,
-);
+const leaves = [
+  "accounts",
+  "quotas",
+  "billing",
+  "catalog",
+  "assets",
+  "files",
+  "fleet",
+  "mail",
+  "retention",
+  "series",
+].map((leaf) => `control-plane/${leaf}/`);
 /** Every part of the control plane may import these. */
 const common = [
   "control-plane/service-error.ts",
@@ -162,6 +171,7 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   bullmq: ["control-plane/jobs/"],
   fastify: ["control-plane/http/", "scripts/openapi.ts"],
   react: ["console/"],
+  nodemailer: ["control-plane/mail/"],
   dockerode: ["agent/docker/"],
   "@aws-sdk/client-s3": ["agent/backups/", "agent/weights/", "control-plane/blobs/"],
   "node:sqlite": ["agent/state/"],

@@ -67,11 +67,12 @@ export const text = {
   alerts: {
     title: "Alerts",
     about:
-      "When this month's spend reaches 50, 80 or 100 % of the account's or a key's monthly limit, the alert is shown here and sent to your URL, once. " +
-      "Stoker sends no e-mail.",
+      "When this month's spend reaches 50, 80 or 100 % of the account's or a key's monthly limit, the alert is shown here and sent, once.",
     url: "Webhook URL",
     urlHint: "Receives a signed POST with the event limit.alert. Empty: no calls.",
-    save: "Save URL",
+    mailTo: (address: string) => `Mail to ${address}`,
+    mailHint: "Only to a verified address, at most 20 mails a day.",
+    save: "Save",
     saved: "Saved.",
     empty: "No alerts yet. They need a monthly limit of the account or of a key.",
     when: "Raised",
@@ -83,6 +84,8 @@ export const text = {
     percent: (of: number) => `${of} %`,
     spent: "Spent",
     spentOf: (spent: string, limit: string) => `${spent} of ${limit}`,
+    mail: "Mail",
+    notMailed: "none",
     webhook: "Webhook",
     notSent: "no URL was set",
     delivery: "Delivery",

@@ -21,7 +21,11 @@ export interface LimitAlert {
   readonly atMs: number;
   /** Its call; null: the account had no URL for alerts. */
   readonly webhookId: string | null;
+  /** State of its mail; null: none was sent. */
+  readonly mail: "pending" | "sent" | "failed" | null;
 }
+
+export type RaisedAlert = Omit<LimitAlert, "webhookId" | "mail">;
 
 export interface LimitAlertStore {
   /** Records due alerts of the month that are not recorded yet, at most `max`, and their calls. Returns how many. */
@@ -29,7 +33,11 @@ export interface LimitAlertStore {
     readonly month: Month;
     readonly percents: readonly number[];
     readonly max: number;
-    readonly callOf: (alert: Omit<LimitAlert, "webhookId">) => { readonly webhookId: string; readonly body: Buffer };
+    readonly callOf: (alert: RaisedAlert) => { readonly webhookId: string; readonly body: Buffer };
+    /** Undefined: this installation sends no mails. */
+    readonly mailOf:
+      | ((alert: RaisedAlert) => { readonly id: string; readonly subject: string; readonly text: string })
+      | undefined;
   }): Promise<number>;
   /** Newest first. */
   list(account: AccountId, limit: number): Promise<readonly LimitAlert[]>;
@@ -41,11 +49,19 @@ export interface LimitAlerts {
   list: LimitAlertStore["list"];
 }
 
+export interface AlertMail {
+  readonly makeId: () => string;
+  /** Page of the console with limits and alerts; undefined: the server's address is not set. */
+  readonly billingUrl: string | undefined;
+}
+
 const maxAtOnce = 500;
 
 export function createLimitAlerts(deps: {
   readonly store: LimitAlertStore;
   readonly makeWebhookId: (unixMs: number) => string;
+  /** Undefined: this installation sends no mails. */
+  readonly mail: AlertMail | undefined;
   readonly clock?: Clock;
 }): LimitAlerts {
   const { store } = deps;
@@ -53,11 +69,13 @@ export function createLimitAlerts(deps: {
   return {
     async watch() {
       const nowMs = clock.unixMs();
-      const callOf = (alert: Omit<LimitAlert, "webhookId">) => ({
+      const callOf = (alert: RaisedAlert) => ({
         webhookId: deps.makeWebhookId(nowMs),
         body: Buffer.from(JSON.stringify(eventOf(alert))),
       });
-      const request = { month: monthOf(nowMs), percents: alertPercents, max: maxAtOnce, callOf };
+      const { mail } = deps;
+      const mailOf = mail && ((alert: RaisedAlert) => ({ id: mail.makeId(), ...alertMail(alert, mail.billingUrl) }));
+      const request = { month: monthOf(nowMs), percents: alertPercents, max: maxAtOnce, callOf, mailOf };
       while ((await store.raise(request)) === maxAtOnce);
     },
     list: store.list,
@@ -65,7 +83,7 @@ export function createLimitAlerts(deps: {
 }
 
 /** Body of the webhook call. Amounts in USD. */
-function eventOf({ key, month, percent, limit, spent, atMs }: Omit<LimitAlert, "webhookId">) {
+function eventOf({ key, month, percent, limit, spent, atMs }: RaisedAlert) {
   return {
     event: "limit.alert",
     created_at: unixSeconds(atMs),
@@ -76,5 +94,27 @@ function eventOf({ key, month, percent, limit, spent, atMs }: Omit<LimitAlert, "
     percent,
     limit: toUsd(nano(limit)),
     spend: toUsd(nano(spent)),
+  };
+}
+
+const monthText = (month: Month): string =>
+  new Date(Date.UTC(Math.floor(month / 12), month % 12)).toLocaleString("en-US", {
+    month: "long",
+    year: "numeric",
+    timeZone: "UTC",
+  });
+
+function alertMail({ key, month, percent, limit, spent }: RaisedAlert, billingUrl: string | undefined) {
+  const of = key ? `the API key "${key.name}"` : "your account";
+  const [spend, most] = [spent, limit].map((amount) => `USD ${toUsd(nano(amount)).toFixed(2)}`);
+  return {
+    subject: `${percent} % of the monthly limit of ${key ? "an API key" : "your account"} is spent`,
+    text: [
+      `In ${monthText(month)} ${of} spent ${spend} of its monthly limit of ${most}.`,
+      percent === 100
+        ? "Requests that would pass the limit are refused with status 402 until the limit is raised or the next month begins (UTC)."
+        : "Requests continue until the limit is reached.",
+      ...(billingUrl ? [`Change the limit, or turn these mails off: ${billingUrl}`] : []),
+    ].join("\n\n"),
   };
 }

@@ -24,6 +24,7 @@ export interface Paying {
   setTerms(account: AccountId, terms: Terms, by: Act): Promise<void>;
   settings: BillingSettingsStore["settings"];
   setAlertTarget: BillingSettingsStore["setAlertTarget"];
+  setAlertMail: BillingSettingsStore["setAlertMail"];
   setInvoiceAddress: BillingSettingsStore["setInvoiceAddress"];
   /** Nano-USD by request of this account. Unknown and unsettled requests are missing. */
   requestCosts(account: AccountId, ids: readonly string[]): Promise<ReadonlyMap<string, bigint>>;
@@ -82,6 +83,7 @@ export function createPaying(deps: {
 
     settings: store.settings,
     setAlertTarget: store.setAlertTarget,
+    setAlertMail: store.setAlertMail,
     setInvoiceAddress: store.setInvoiceAddress,
     requestCosts: store.requestCosts,
 

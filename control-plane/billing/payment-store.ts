@@ -248,6 +248,8 @@ export interface Terms {
 export interface BillingSettings {
   /** URL that receives alerts of limits; null: none. */
   readonly alertUrl: string | null;
+  /** Alerts are mailed to the account's address, where the operator set a mail server. */
+  readonly alertMail: boolean;
   /** Lines below the name on invoices. */
   readonly invoiceAddress: string;
 }
@@ -260,6 +262,7 @@ export interface BillingSettingsStore {
     target: { readonly url: string; readonly host: string } | null,
     by: Act,
   ): Promise<void>;
+  setAlertMail(account: AccountId, isOn: boolean, by: Act): Promise<void>;
   setInvoiceAddress(account: AccountId, address: string, by: Act): Promise<void>;
   /** Also clears a failed top-up, because the customer acted. */
   setTopup(account: AccountId, topup: TopupSettings, by: Act): Promise<void>;

@@ -28,6 +28,8 @@ export const periods = {
   webhooks: days(7, 1),
   /** Alerts of limits. A month's are not sent again while they are kept. */
   "limit-alerts": days(400, 32),
+  /** Mails, after they were queued. */
+  mails: days(30, 2),
   /** Stored responses, after they were created; not those that still run. */
   "stored-responses": { defaultMs: 30 * dayMs, minMs: hourMs },
   /** Ended batches whose files are gone, and results that could not be written. */

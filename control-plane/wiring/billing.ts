@@ -6,7 +6,7 @@ import { createCharges } from "../billing/charges.ts";
 import { createChecklists } from "../billing/checklist.ts";
 import { createFunds } from "../billing/funds.ts";
 import { createInvoiceQueries } from "../billing/invoice-queries.ts";
-import { createLimitAlerts } from "../billing/limit-alerts.ts";
+import { type AlertMail, createLimitAlerts } from "../billing/limit-alerts.ts";
 import { createLimits } from "../billing/limits.ts";
 import { createMonthClosing } from "../billing/months.ts";
 import { createPaying } from "../billing/paying.ts";
@@ -39,6 +39,8 @@ export function createBilling(deps: {
   readonly provider: PaymentProvider;
   /** Signs the links of invoices. */
   readonly invoiceLinkKey: Buffer;
+  /** Undefined: this installation sends no mails. */
+  readonly mail?: AlertMail | undefined;
   readonly log: Logger;
   readonly clock?: Parameters<typeof createAccountStatus>[0]["clock"];
 }) {
@@ -82,7 +84,12 @@ export function createBilling(deps: {
     }),
     invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey, minDue, ...clock }),
     limits: createLimits({ store: createLimitStore(db), updateStatus: status.update, ...clock }),
-    limitAlerts: createLimitAlerts({ store: createLimitAlertStore(db), makeWebhookId, ...clock }),
+    limitAlerts: createLimitAlerts({
+      store: createLimitAlertStore(db),
+      makeWebhookId,
+      mail: deps.mail,
+      ...clock,
+    }),
     paying: createPaying({ provider, store, charges, updateStatus: status.update }),
     moneyOverview: createMoneyOverviewStore(db),
   };

@@ -26,6 +26,8 @@ export function createJobs(deps: {
   readonly watchLimits: () => Promise<unknown>;
   /** Sums of usage that an earlier version stored by month; idempotent. */
   readonly divideUsage: (signal: AbortSignal) => Promise<unknown>;
+  /** Queued mails; idempotent. Undefined: this installation sends none. */
+  readonly deliverMails: ((signal: AbortSignal) => Promise<unknown>) | undefined;
   /** Schedule and retention of backups; idempotent. */
   readonly maintainBackups: () => Promise<unknown>;
   /** Bytes of files that were deleted or have expired; idempotent. */
@@ -53,6 +55,7 @@ export function createJobs(deps: {
       { name: "incidents", everyMs: minuteMs / 4, run: deps.watchIncidents },
       { name: "limit-alerts", everyMs: minuteMs / 4, run: deps.watchLimits },
       { name: "divide-usage", everyMs: 10 * minuteMs, run: deps.divideUsage },
+      ...(deps.deliverMails ? [{ name: "mails", everyMs: minuteMs / 4, run: deps.deliverMails }] : []),
       { name: "sweep-files", everyMs: 10 * minuteMs, run: deps.sweepFiles },
     ],
     log,

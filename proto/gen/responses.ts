@@ -2189,6 +2189,14 @@ export interface Responses {
      */
     webhook: string | null;
     /**
+     * Alerts of limits are mailed to the account's address, once it is verified
+     */
+    alert_mail: boolean;
+    /**
+     * The operator of this server set a mail server
+     */
+    sends_mail: boolean;
+    /**
      * Lines that invoices print below the buyer's name
      */
     invoice_address: string;
@@ -2202,6 +2210,14 @@ export interface Responses {
      * URL that receives alerts of limits; null: none. Without its query for an operator who acts as the account
      */
     webhook: string | null;
+    /**
+     * Alerts of limits are mailed to the account's address, once it is verified
+     */
+    alert_mail: boolean;
+    /**
+     * The operator of this server set a mail server
+     */
+    sends_mail: boolean;
     /**
      * Lines that invoices print below the buyer's name
      */
@@ -2242,6 +2258,10 @@ export interface Responses {
        * Delivery of its webhook call; null: no URL was set
        */
       webhook_id: string | null;
+      /**
+       * State of its mail; null: none
+       */
+      mail: ("pending" | "sent" | "failed") | null;
     }[];
   };
   "GET /payment/key-limits": {
@@ -8281,6 +8301,12 @@ export interface Responses {
        */
       values: (number | null)[];
     }[];
+  };
+  "POST /v1/admin/mail/test": {
+    /**
+     * The mail server accepted the mail
+     */
+    accepted: boolean;
   };
   "GET /v1/files": {
     object: "list";

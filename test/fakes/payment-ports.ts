@@ -134,8 +134,10 @@ export function fakeBilling(
       setTopup: () => Promise.resolve(),
       terms: () => Promise.resolve({ creditLine: 0n, dueDays: 14, needsPaymentMethod: false }),
       setTerms: () => Promise.resolve(),
-      settings: () => Promise.resolve({ alertUrl: "https://example.com/alerts?token=1", invoiceAddress: "London" }),
+      settings: () =>
+        Promise.resolve({ alertUrl: "https://example.com/alerts?token=1", alertMail: true, invoiceAddress: "London" }),
       setAlertTarget: () => Promise.resolve(),
+      setAlertMail: () => Promise.resolve(),
       setInvoiceAddress: () => Promise.resolve(),
       requestCosts: () => Promise.resolve(new Map([["known", 70n]])),
       takeEvent: () => Promise.reject(noPaymentEvents()),
@@ -224,6 +226,7 @@ const topupRequest: Charge = {
 
 const alert: LimitAlert = {
   account: "u:1000000000001" as AccountId,
+  mail: "sent",
   key: null,
   month: 2026 * 12 + 1,
   percent: 80,

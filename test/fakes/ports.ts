@@ -314,6 +314,7 @@ export function fakePorts() {
     providers: fakeProviders(one),
     catalogue: { search: () => [] },
     hub: { search: async () => [] },
+    mailServer: undefined,
     modelRecords: fakeModelRecords(),
     adapters: fakeAdapters(ada.account),
     placement: {

@@ -1,9 +1,10 @@
 // Alerts of monthly limits, and the URL that receives them.
-import { Stack, TextInput } from "@mantine/core";
+import { Checkbox, Stack, TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/context.ts";
 import { useGetAll, useRefresh } from "../../api/hooks.ts";
+import { useVisitor } from "../../app/visitor.ts";
 import { monthText } from "../../domain/invoice.ts";
 import { text as all } from "../../text/billing.ts";
 import { Command } from "../../ui/code.tsx";
@@ -13,6 +14,7 @@ import { usd } from "../../ui/format.ts";
 import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Section } from "../../ui/page.tsx";
+import { Status } from "../../ui/status.tsx";
 import { Ago } from "../../ui/time.tsx";
 
 export type BillingConfig = Responses["GET /payment/config"];
@@ -28,9 +30,9 @@ export function LimitAlerts(): ReactNode {
   return (
     <Section title={text.title} about={text.about}>
       <Loaded query={loaded}>
-        {([{ alerts }, { webhook }]) => (
+        {([{ alerts }, config]) => (
           <Stack gap="md">
-            <AlertUrl webhook={webhook} />
+            <AlertTargets config={config} />
             <DataTable
               name="alerts"
               id="a-"
@@ -47,16 +49,19 @@ export function LimitAlerts(): ReactNode {
   );
 }
 
-function AlertUrl({ webhook }: { webhook: string | null }): ReactNode {
+function AlertTargets({ config }: { config: BillingConfig }): ReactNode {
+  const { webhook, alert_mail: isMailed, sends_mail: sendsMail } = config;
   const api = useApi();
   const refresh = useRefresh();
-  const save = async ({ webhook: url = "" }: Fields) => {
-    await api.call("POST", "/payment/config", { limit: null, webhook: url });
+  const { email } = useVisitor().me;
+  const save = async ({ webhook: url = "", mail }: Fields) => {
+    const change = sendsMail ? { alert_mail: mail !== undefined } : {};
+    await api.call("POST", "/payment/config", { limit: null, webhook: url, ...change });
     await refresh("/payment/config");
   };
   return (
     <Stack gap="md">
-      <Form act={text.save} done={text.saved} onSend={save} key={webhook}>
+      <Form act={text.save} done={text.saved} onSend={save} key={`${webhook} ${isMailed}`}>
         <TextInput
           label={text.url}
           description={text.urlHint}
@@ -66,6 +71,14 @@ function AlertUrl({ webhook }: { webhook: string | null }): ReactNode {
           placeholder="https://example.com/alerts"
           defaultValue={webhook ?? ""}
         />
+        {sendsMail && (
+          <Checkbox
+            label={text.mailTo(email ?? "")}
+            description={text.mailHint}
+            name="mail"
+            defaultChecked={isMailed}
+          />
+        )}
       </Form>
       <Command value="stoker billing alerts https://example.com/alerts" />
     </Stack>
@@ -82,6 +95,11 @@ const columns: readonly Column<LimitAlert>[] = [
   { name: text.limitOf, value: (one) => (one.scope === "account" ? text.account : text.key(one.name ?? "")) },
   { name: text.reached, value: (one) => one.percent, show: (one) => text.percent(one.percent) },
   { name: text.spent, value: (one) => one.spend, show: (one) => text.spentOf(usd(one.spend), usd(one.limit)) },
+  {
+    name: text.mail,
+    value: (one) => one.mail ?? "",
+    show: (one) => (one.mail === null ? text.notMailed : <Status of={one.mail} />),
+  },
   {
     name: text.webhook,
     value: (one) => one.webhook_id,

@@ -13,6 +13,7 @@ import type { QuarantineDesk } from "../../billing/quarantine-desk.ts";
 import type { RequestLog } from "../../billing/request-log.ts";
 import type { UsageDays } from "../../billing/usage-days.ts";
 import type { UsageQueries } from "../../billing/usage-queries.ts";
+import type { MailServer } from "../../mail/mail-server.ts";
 import type { Webhooks } from "../../webhooks/webhooks.ts";
 
 export interface MoneyFeatures {
@@ -26,6 +27,8 @@ export interface MoneyFeatures {
   readonly limits: Limits;
   readonly paying: Paying;
   readonly limitAlerts: Pick<LimitAlerts, "list">;
+  /** Undefined: this installation sends no mails. */
+  readonly mailServer: MailServer | undefined;
   /** Checks URLs of alerts. */
   readonly webhooks: Webhooks;
   readonly moneyOverview: MoneyOverviewStore;

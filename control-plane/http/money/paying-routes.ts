@@ -25,6 +25,10 @@ const BillingConfig = Type.Object({
     description:
       "URL that receives alerts of limits; null: none. Without its query for an operator who acts as the account",
   }),
+  alert_mail: Type.Boolean({
+    description: "Alerts of limits are mailed to the account's address, once it is verified",
+  }),
+  sends_mail: Type.Boolean({ description: "The operator of this server set a mail server" }),
   invoice_address: Type.String({ description: "Lines that invoices print below the buyer's name" }),
 });
 const BillingConfigRequest = Type.Object({
@@ -36,6 +40,7 @@ const BillingConfigRequest = Type.Object({
       description: "URL that receives alerts of limits; empty: none; null: unchanged",
     }),
   ),
+  alert_mail: Type.Optional(nullable.boolean({ description: "Mail alerts of limits; null: unchanged" })),
   invoice_address: Type.Optional(
     nullable.string({
       maxLength: 500,
@@ -58,6 +63,7 @@ const LimitAlertsBody = Type.Object({
       spend: Type.Number({ description: "USD, at that time" }),
       created_at: Type.Integer({ description: "Unix seconds" }),
       webhook_id: nullable.string({ description: "Delivery of its webhook call; null: no URL was set" }),
+      mail: nullable.string({ enum: ["pending", "sent", "failed"], description: "State of its mail; null: none" }),
     }),
   ),
 });
@@ -146,10 +152,12 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   const own = endpoints.with({ tag: "billing", access: "key" });
   const { limits, paying } = deps;
   const configOf = async ({ account, operator }: Caller) => {
-    const { alertUrl, invoiceAddress } = await paying.settings(account);
+    const { alertUrl, alertMail, invoiceAddress } = await paying.settings(account);
     return {
       limit: usdOrNone(await limits.ofAccount(account)),
       webhook: alertUrl !== null && operator !== undefined ? withoutQuery(alertUrl) : alertUrl,
+      alert_mail: alertMail,
+      sends_mail: deps.mailServer !== undefined,
       invoice_address: invoiceAddress,
     };
   };
@@ -168,11 +176,12 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     refusals: [400],
     async handler({ caller, body, reply }) {
       const { account } = caller;
-      const { limit, webhook, invoice_address: address } = body;
+      const { limit, webhook, alert_mail: isMailed, invoice_address: address } = body;
       const target = webhook ? await deps.webhooks.check(webhook) : null;
       const by = actOf(caller, reply);
       if (typeof limit === "number") await limits.setAccount(account, limit < 0 ? null : fromUsd(limit), by);
       if (typeof webhook === "string") await paying.setAlertTarget(account, target, by);
+      if (typeof isMailed === "boolean") await paying.setAlertMail(account, isMailed, by);
       if (typeof address === "string") await paying.setInvoiceAddress(account, address.trim(), by);
       return configOf(caller);
     },
@@ -294,7 +303,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, charges, publicUrl }: Mo
   });
 }
 
-const renderAlert = ({ key, month, percent, limit, spent, atMs, webhookId }: LimitAlert) => ({
+const renderAlert = ({ key, month, percent, limit, spent, atMs, webhookId, mail }: LimitAlert) => ({
   scope: key ? "key" : "account",
   token_id: key?.id ?? null,
   name: key?.name ?? null,
@@ -304,6 +313,7 @@ const renderAlert = ({ key, month, percent, limit, spent, atMs, webhookId }: Lim
   spend: toUsd(nano(spent)),
   created_at: unixSeconds(atMs),
   webhook_id: webhookId,
+  mail,
 });
 
 const renderPayment = ({ id, kind, amount, state, why, createdAtMs }: Payment) => ({

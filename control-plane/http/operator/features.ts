@@ -4,6 +4,7 @@ import type { Enrolment } from "../../fleet/enrolment.ts";
 import type { HostOperations } from "../../fleet/host-operations.ts";
 import type { NodeWeightsOrders } from "../../fleet/node-weights.ts";
 import type { ReconcileStore } from "../../fleet/store.ts";
+import type { MailServer } from "../../mail/mail-server.ts";
 import type { Incidents } from "../../oversight/incidents.ts";
 import type { Oversight } from "../../oversight/oversight.ts";
 import type { BackupNotes } from "../../oversight/store.ts";
@@ -26,4 +27,6 @@ export interface OperatorFeatures {
   readonly incidents: Pick<Incidents, "list">;
   readonly quotas: LimitRequests;
   readonly series: SeriesReader;
+  /** Undefined: this installation sends no mails. */
+  readonly mailServer: MailServer | undefined;
 }

@@ -3,6 +3,7 @@ import { addAdminNodeWeightsRoutes } from "./admin-node-weights-routes.ts";
 import { addAdminAuditRoutes, addRestoreRoutes } from "./admin-restores-routes.ts";
 import type { OperatorFeatures } from "./features.ts";
 import { addIncidentRoutes } from "./incidents-routes.ts";
+import { addMailRoutes } from "./mail-routes.ts";
 import { addNodeEnrolmentRoutes } from "./node-enrolment-routes.ts";
 import { addAdminNodeRoutes, addNodeOperationRoutes } from "./node-operations-routes.ts";
 import { addOversightRoutes } from "./oversight-routes.ts";
@@ -23,4 +24,5 @@ export function addOperator(endpoints: Endpoints, features: OperatorFeatures): v
   addIncidentRoutes(endpoints, features);
   addTopRoutes(endpoints, features);
   addSeriesRoutes(endpoints, features);
+  addMailRoutes(endpoints, features);
 }

@@ -160,6 +160,7 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     "storedResponse",
     "endUser",
     "limitAlert",
+    "mail",
     "webhookJob",
     "webhookSecret",
   ] as const;
@@ -174,7 +175,7 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     .execute();
   await trx
     .updateTable("accountBilling")
-    .set({ alertUrl: null, alertHost: null, invoiceAddress: "" })
+    .set({ alertUrl: null, alertHost: null, alertMail: true, invoiceAddress: "" })
     .where("accountId", "=", account)
     .execute();
   // The next sweep removes the bytes; batches end at their next line.

@@ -29,6 +29,7 @@ import * as serverBatch from "../migrations/0064-server-batch.ts";
 import * as accountWeights from "../migrations/0065-account-weights.ts";
 import * as usageDays from "../migrations/0066-usage-days.ts";
 import * as settleByDay from "../migrations/0067-settle-by-day.ts";
+import * as mail from "../migrations/0068-mail.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -61,6 +62,7 @@ const migrations: Record<string, Migration> = {
   "0065-account-weights": accountWeights,
   "0066-usage-days": usageDays,
   "0067-settle-by-day": settleByDay,
+  "0068-mail": mail,
 };
 
 /**

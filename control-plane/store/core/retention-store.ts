@@ -38,6 +38,8 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
   "limit-alerts": (before, limit) => sql`
     delete from limit_alert where (budget_id, percent, lim) in (
       select budget_id, percent, lim from limit_alert where at < ${before} order by at limit ${limit})`,
+  mails: (before, limit) => sql`
+    delete from mail where mail_id in (select mail_id from mail where created_at < ${before} order by created_at limit ${limit})`,
   "stored-responses": (before, limit) => sql`
     delete from stored_response where response_id in (
       select response_id from stored_response where created_at < ${before} and finished_at is not null

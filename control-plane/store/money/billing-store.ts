@@ -36,10 +36,10 @@ export function createBillingStore(db: Db): BillingStore & BillingSettingsStore 
     async settings(account) {
       const row = await db
         .selectFrom("accountBilling")
-        .select(["alertUrl", "invoiceAddress"])
+        .select(["alertUrl", "alertMail", "invoiceAddress"])
         .where("accountId", "=", account)
         .executeTakeFirst();
-      return row ?? { alertUrl: null, invoiceAddress: "" };
+      return row ?? { alertUrl: null, alertMail: true, invoiceAddress: "" };
     },
 
     setAlertTarget: (account, target, by) =>
@@ -49,6 +49,13 @@ export function createBillingStore(db: Db): BillingStore & BillingSettingsStore 
         // The query of a URL may hold a secret.
         const change = { before: { host: before?.alertHost ?? null }, after: { host: set.alertHost } };
         await auditAct(trx, by, { action: "alert_webhook.change", subject: account, account, ...change });
+      }),
+
+    setAlertMail: (account, alertMail, by) =>
+      inTransaction(db, async (trx) => {
+        const { before } = await keep(trx, account, { alertMail });
+        const change = { before: { is_on: before?.alertMail ?? true }, after: { is_on: alertMail } };
+        await auditAct(trx, by, { action: "alert_mail.change", subject: account, account, ...change });
       }),
 
     setInvoiceAddress: (account, invoiceAddress, by) =>

@@ -1,10 +1,11 @@
 import { sql } from "kysely";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
-import type { LimitAlert, LimitAlertStore } from "../../billing/store.ts";
+import type { LimitAlert, LimitAlertStore, RaisedAlert } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
+import { queueMail } from "../work/mail-store.ts";
 import { queueEvent } from "../work/webhook-events.ts";
 
 interface AlertRow {
@@ -21,11 +22,12 @@ interface AlertRow {
 interface NewAlertRow extends AlertRow {
   readonly url: string | null;
   readonly host: string | null;
+  readonly isMailed: boolean;
 }
 
 export function createLimitAlertStore(db: Db): LimitAlertStore {
   return asked<LimitAlertStore>({
-    raise: ({ month, percents, max, callOf }) =>
+    raise: ({ month, percents, max, callOf, mailOf }) =>
       inTransaction(db, async (trx) => {
         const suffix = `/${Math.floor(month / 12)}${String((month % 12) + 1).padStart(2, "0")}`;
         const { rows } = await sql<NewAlertRow>`
@@ -46,17 +48,21 @@ export function createLimitAlertStore(db: Db): LimitAlertStore {
             on conflict do nothing returning *
           )
           select r.budget_id, r.account_id as account, r.key_id, k.name as key_name, r.percent, r.lim as "limit", r.spent,
-            ${epochMs("at")} as at_ms, alert_url as url, alert_host as host
+            ${epochMs("at")} as at_ms, alert_url as url, alert_host as host,
+            coalesce(alert_mail, true) as is_mailed
           from raised r left join account_billing using (account_id) left join api_key k on k.token_id = r.key_id
           order by r.budget_id, r.percent`.execute(trx);
         for (const row of rows) {
-          const { url, host, budgetId, percent } = row;
-          if (url === null || host === null) continue;
-          const { webhookId, body } = callOf(alertOf(row));
-          await queueEvent(trx, { event: "limit.alert", webhookId, account: row.account, url, host, body });
+          const { account, url, host, budgetId, percent } = row;
+          const alert = alertOf(row);
+          const call = url !== null && host !== null ? { url, host, ...callOf(alert) } : undefined;
+          if (call) await queueEvent(trx, { event: "limit.alert", account, ...call });
+          const mail = row.isMailed ? mailOf?.(alert) : undefined;
+          const isQueued = mail !== undefined && (await queueMail(trx, { account, ...mail }));
+          if (!call && !isQueued) continue;
           await trx
             .updateTable("limitAlert")
-            .set({ webhookId })
+            .set({ webhookId: call?.webhookId ?? null, mailId: isQueued ? mail.id : null })
             .where("budgetId", "=", budgetId)
             .where("percent", "=", percent)
             .where("lim", "=", row.limit)
@@ -66,17 +72,17 @@ export function createLimitAlertStore(db: Db): LimitAlertStore {
       }),
 
     async list(account, limit) {
-      const { rows } = await sql<AlertRow & { readonly webhookId: string | null }>`
+      const { rows } = await sql<AlertRow & Pick<LimitAlert, "webhookId" | "mail">>`
         select budget_id, a.account_id as account, a.key_id, k.name as key_name, percent, lim as "limit", spent,
-          ${epochMs("at")} as at_ms, webhook_id
-        from limit_alert a left join api_key k on k.token_id = a.key_id
+          ${epochMs("at")} as at_ms, webhook_id, m.state as mail
+        from limit_alert a left join api_key k on k.token_id = a.key_id left join mail m using (mail_id)
         where a.account_id = ${account} order by at desc, percent desc, budget_id limit ${limit}`.execute(db);
-      return rows.map((row) => ({ ...alertOf(row), webhookId: row.webhookId }));
+      return rows.map((row) => ({ ...alertOf(row), webhookId: row.webhookId, mail: row.mail }));
     },
   });
 }
 
-function alertOf(row: AlertRow): Omit<LimitAlert, "webhookId"> {
+function alertOf(row: AlertRow): RaisedAlert {
   const { account, keyId, keyName, percent, limit, spent, atMs, budgetId } = row;
   // The last six digits of a month's budget are its month.
   const [year, month] = [Number(budgetId.slice(-6, -2)), Number(budgetId.slice(-2))];

@@ -303,6 +303,8 @@ export interface MoneyTables {
     alertHost: string | null;
     /** Lines that invoices print below the buyer's name. */
     invoiceAddress: Generated<string>;
+    /** Alerts of limits are also mailed, where the operator set a mail server. */
+    alertMail: Generated<boolean>;
   };
   /** Alerts that were raised. `percent` of `lim` was spent; a changed limit raises its own. */
   limitAlert: {
@@ -313,6 +315,7 @@ export interface MoneyTables {
     keyId: KeyId | null;
     spent: bigint;
     webhookId: string | null;
+    mailId: string | null;
     at: DefaultTime;
   };
   invoice: {

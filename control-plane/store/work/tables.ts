@@ -216,6 +216,21 @@ export interface WorkTables {
     /** First KiB of the response, or why there was none. */
     answer: string;
   };
+  /** Mails to accounts, as rows until the mail server accepted them. */
+  mail: {
+    mailId: string;
+    accountId: AccountId;
+    recipient: string;
+    subject: string;
+    body: string;
+    state: "pending" | "sent" | "failed";
+    attempts: number;
+    /** Of the last attempt; empty: none, or it succeeded. */
+    error: string;
+    dueAt: DefaultTime;
+    createdAt: DefaultTime;
+    finishedAt: Time | null;
+  };
   /** Bytes of bodies and results of an account's calls; written by a trigger only. */
   webhookKept: {
     accountId: AccountId;

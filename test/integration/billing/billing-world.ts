@@ -1,5 +1,6 @@
 // An account with everything that happens to its money, over a scripted payment provider and a clock that tests set.
 import { randomBytes } from "node:crypto";
+import type { AlertMail } from "../../../control-plane/billing/limit-alerts.ts";
 import type {
   ChargeOrder,
   ChargeOutcome,
@@ -67,8 +68,8 @@ export async function openBillingWorld(postgres: TestPostgres) {
   const provider = new FakeProvider();
   let nowMs = Date.now();
   const clock = { unixMs: () => nowMs, monotonicMs: () => nowMs };
-  const make = (other: PaymentProvider = provider) =>
-    createBilling({ db: world.db, provider: other, invoiceLinkKey: randomBytes(32), log, clock });
+  const make = (other: PaymentProvider = provider, mail?: AlertMail) =>
+    createBilling({ db: world.db, provider: other, invoiceLinkKey: randomBytes(32), mail, log, clock });
   return {
     ...world,
     provider,

@@ -107,6 +107,7 @@ describe("an alert of the account's limit", () => {
     let calls = 0;
     const broken = createLimitAlerts({
       store: createLimitAlertStore(world.db),
+      mail: undefined,
       makeWebhookId: () => {
         calls += 1;
         if (calls === 3) throw new Error("killed between two alerts");
@@ -131,7 +132,11 @@ describe("an alert of the account's limit", () => {
     expect(await percentsOf(world, account)).toEqual([50]);
     await createProfileStore(world.db).end({ account, ip: "" });
     expect(await percentsOf(world, account)).toEqual([]);
-    expect(await world.billing.paying.settings(account)).toEqual({ alertUrl: null, invoiceAddress: "" });
+    expect(await world.billing.paying.settings(account)).toEqual({
+      alertUrl: null,
+      alertMail: true,
+      invoiceAddress: "",
+    });
     await world.billing.limitAlerts.watch();
     expect(await percentsOf(world, account)).toEqual([]);
   });

@@ -110,6 +110,11 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "limit_alert",
     column: "budget_id",
   },
+  mails: {
+    insert: `insert into mail (mail_id, account_id, recipient, subject, body, created_at) values ($1, 'u:1', 'a@example.com', '', '', $2)`,
+    table: "mail",
+    column: "mail_id",
+  },
   "stored-responses": {
     insert: `insert into stored_response (response_id, account_id, key_id, status, background, sealed, expires_at,
       created_at, finished_at) values ($1, 'u:1', 'k1', 'completed', false, '\\x00', $2, $2, $2)`,

@@ -1,0 +1,56 @@
+// Mails are rows until the mail server accepted them. One that was sent just before a crash is sent again, with the same Message-ID.
+import type { Logger } from "pino";
+import { Counter, type Registry } from "prom-client";
+import { MailRefused, type MailServer } from "./mail-server.ts";
+import type { ClaimedMail, MailStore } from "./store.ts";
+
+const minuteMs = 60_000;
+/** Before the second attempt, the third and so on; then the mail has failed. */
+const retriesMs = [1, 5, 30, 120, 480].map((minutes) => minutes * minuteMs);
+/** Connections to the mail server. */
+const maxAtOnce = 4;
+/** Longer than an attempt may take. */
+const lockMs = 2 * minuteMs;
+
+export interface Outbox {
+  /** Sends what is due. Any number of control planes may call it at the same time. */
+  deliver(signal: AbortSignal): Promise<void>;
+}
+
+export function createOutbox(deps: {
+  readonly store: MailStore;
+  readonly server: MailServer;
+  readonly log: Logger;
+  readonly registry: Registry;
+}): Outbox {
+  const { store, server, log } = deps;
+  const mails = new Counter({
+    name: "stoker_mails_total",
+    help: "Attempts to send a mail, by outcome",
+    labelNames: ["outcome"],
+    registers: [deps.registry],
+  });
+  async function attempt(mail: ClaimedMail): Promise<void> {
+    try {
+      await server.send(mail);
+    } catch (error) {
+      if (!(error instanceof MailRefused)) throw error;
+      const retryMs = error.isFinal ? undefined : retriesMs[mail.attempts - 1];
+      mails.inc({ outcome: retryMs === undefined ? "failed" : "retried" });
+      log.warn({ err: error, mail: mail.id, willRetry: retryMs !== undefined }, "a mail was not accepted");
+      return store.failed(mail.id, error.message, retryMs);
+    }
+    mails.inc({ outcome: "sent" });
+    await store.sent(mail.id);
+  }
+
+  return {
+    async deliver(signal) {
+      while (!signal.aborted) {
+        const claimed = await store.claim(maxAtOnce, lockMs);
+        await Promise.all(claimed.map(attempt));
+        if (claimed.length < maxAtOnce) return;
+      }
+    },
+  };
+}

@@ -1,0 +1,53 @@
+import { sql } from "kysely";
+import type { ClaimedMail, MailStore, NewMail } from "../../mail/store.ts";
+import { asked } from "../core/outage.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { interval, now } from "../core/time.ts";
+
+/** Maximum mails of an account in 24 hours: settings of a customer must not flood a mailbox. */
+const maxPerDay = 20;
+
+/** Queues a mail to the account's address; false if that is not verified, and at the account's maximum. */
+export async function queueMail(trx: Trx, { id, account, subject, text }: NewMail): Promise<boolean> {
+  const { numAffectedRows = 0n } = await sql`
+    insert into mail (mail_id, account_id, recipient, subject, body)
+    select ${id}, account_id, email, ${subject}, ${text} from account
+    where account_id = ${account} and deleted_at is null and email_verified
+      and (select count(*) from mail m where m.account_id = ${account} and created_at > now() - interval '1 day') < ${maxPerDay}`.execute(
+    trx,
+  );
+  return numAffectedRows > 0n;
+}
+
+export function createMailStore(db: Db): MailStore {
+  return asked<MailStore>({
+    async claim(max, lockMs) {
+      const { rows } = await sql<ClaimedMail>`
+        update mail set attempts = attempts + 1, due_at = now() + ${interval(lockMs)}
+        where mail_id in (
+          select mail_id from mail where state = 'pending' and due_at <= now() order by due_at limit ${max} for update skip locked)
+        returning mail_id as id, recipient as to, subject, body as text, attempts`.execute(db);
+      return rows;
+    },
+
+    async sent(id) {
+      await db
+        .updateTable("mail")
+        .set({ state: "sent", finishedAt: now, error: "" })
+        .where("mailId", "=", id)
+        .execute();
+    },
+
+    async failed(id, error, retryMs) {
+      const next =
+        retryMs === undefined
+          ? ({ state: "failed", finishedAt: now } as const)
+          : { dueAt: sql<Date>`now() + ${interval(retryMs)}` };
+      await db
+        .updateTable("mail")
+        .set({ ...next, error })
+        .where("mailId", "=", id)
+        .execute();
+    },
+  });
+}
