@@ -167,7 +167,14 @@ async function refusal(response: Response, keySource: string | undefined): Promi
   const body = (await response.json().catch(() => undefined)) as ErrorBody | undefined;
   const said = withCommands(errorText(body) ?? `The server returned status ${status}.`);
   const text = status === 401 && keySource ? `${said} The key is from ${keySource}.` : said;
-  return new CliError(text, exitCodeOfStatus(status), { requestId, code: errorCode(body), status });
+  const help = helpLink(response);
+  return new CliError(text, exitCodeOfStatus(status), { requestId, code: errorCode(body), status, help });
+}
+
+/** Target of the header `Link` with the relation `help`. */
+function helpLink({ headers, url }: Response): string | undefined {
+  const target = /<([^>]*)>\s*;\s*rel="?help"?/.exec(headers.get("link") ?? "")?.[1];
+  return target === undefined ? undefined : URL.parse(target, url)?.href;
 }
 
 interface ErrorBody {

@@ -20,6 +20,8 @@ export class CliError extends Error {
   readonly code: string;
   /** HTTP status, if a server rejected the request. */
   readonly status: number | undefined;
+  /** URL of the explanation of the error code. */
+  readonly help: string | undefined;
 
   constructor(message: string, code: ExitCode, options: CliErrorOptions = {}) {
     super(message, { cause: options.cause });
@@ -28,6 +30,7 @@ export class CliError extends Error {
     this.requestId = options.requestId;
     this.code = options.code ?? codes[code];
     this.status = options.status;
+    this.help = options.help;
   }
 }
 
@@ -35,12 +38,13 @@ interface CliErrorOptions {
   readonly requestId?: string | undefined;
   readonly code?: string | undefined;
   readonly status?: number;
+  readonly help?: string | undefined;
   readonly cause?: unknown;
 }
 
 /** The form that scripts read with --json. */
-export const errorRecord = ({ code, message, requestId, status }: CliError): object => ({
-  error: { code, message, request_id: requestId ?? null, status: status ?? null },
+export const errorRecord = ({ code, message, requestId, status, help }: CliError): object => ({
+  error: { code, message, request_id: requestId ?? null, status: status ?? null, help: help ?? null },
 });
 
 const codes: Readonly<Record<ExitCode, string>> = {

@@ -52,7 +52,8 @@ export const adminGroup = (program: Command): Command =>
   groupOf(program, "admin", "operator commands: accounts, deployments, money, limits, events, audit log");
 
 /** `stoker deploy`. Several files add commands to it. */
-export const deployGroup = (program: Command): Command => groupOf(program, "deploy", "dedicated deployments");
+export const deployGroup = (program: Command): Command =>
+  groupOf(program, "deploy", "deploy a model by its name; manage deployments");
 
 /** `stoker node`. Several files add commands to it. */
 export const nodeGroup = (program: Command): Command =>

@@ -27,6 +27,8 @@ import { addChat } from "./commands/chat.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addContainer } from "./commands/container.ts";
 import { addDeploy } from "./commands/deploy.ts";
+import { addDeployCreate } from "./commands/deploy-create.ts";
+import { addDeployModel } from "./commands/deploy-model.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addDown } from "./commands/down.ts";
 import { addEvents } from "./commands/events.ts";
@@ -111,6 +113,8 @@ const groups: readonly ((program: Command) => void)[] = [
   addSimulate,
   addUp,
   addDown,
+  addDeployModel,
+  addDeployCreate,
   addDeploy,
   addEvents,
   addContainer,

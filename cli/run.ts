@@ -31,9 +31,10 @@ export async function run(args: readonly string[]): Promise<void> {
 
 function report(error: CliError, isStructured: boolean): void {
   const requestId = error.requestId === undefined ? "" : ` (request id ${error.requestId})`;
+  const help = error.help === undefined ? "" : `\nMore: ${error.help}`;
   const text = isStructured
     ? JSON.stringify(errorRecord(error))
-    : wrap(`error: ${error.message}${requestId}`, widthOf(process.stderr));
+    : wrap(`error: ${error.message}${requestId}${help}`, widthOf(process.stderr));
   process.stderr.write(printable(`${text}\n`));
   process.exitCode = error.exitCode;
 }

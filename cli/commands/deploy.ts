@@ -1,32 +1,11 @@
 import { InvalidArgumentError, Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Command, deployGroup } from "../command.ts";
 import { dryRunOption, endDryRun } from "../dry-run.ts";
-import { readLocalFile } from "../local-file.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
 import { type Terminal, utcTime } from "../terminal.ts";
-
-interface CreateFlags {
-  readonly gpu?: string;
-  readonly numGpus?: number;
-  readonly maxBatchSize?: number;
-  readonly hfRepo?: string;
-  readonly hfRevision?: string;
-  readonly hfTokenFile?: string;
-  readonly min?: number;
-  readonly max?: number;
-  readonly sleepAfter?: number;
-  readonly engine?: string;
-  readonly arg?: string[];
-  /** `create` only. */
-  readonly task?: string;
-  readonly dryRun?: boolean;
-  readonly wait: boolean;
-  readonly timeout: number;
-}
 
 interface UpdateFlags {
   readonly min?: number;
@@ -46,20 +25,10 @@ interface UpdateFlags {
 
 type Stats = Responses["GET /deploy/{deploy_id}/stats"];
 
-type GpuOffer = Responses["GET /deploy/llm/gpu_availability"]["gpus"][number];
-
-type DryRun = Responses["POST /deploy/llm/placement"];
-
 type Fit = Responses["GET /deploy/{deploy_id}/placement"];
 
 export function addDeploy(program: Command): void {
   const deploy = deployGroup(program);
-  const create = "deploy a hub model with default settings and wait for it";
-  addCreate(deploy.command("create <model>").description(create)).option(
-    "--task <task>",
-    "task, such as embeddings (default: language model)",
-  );
-  addCreate(deploy.command("create-llm <model>").description("deploy a language model on chosen GPUs"));
   deploy
     .command("list")
     .description("list deployments, newest first")
@@ -114,92 +83,6 @@ export function addDeploy(program: Command): void {
 }
 
 const deploymentPath = (id: string): string => `/deploy/${encodeURIComponent(id)}`;
-
-function addCreate(command: Command): Command {
-  const waits = command.name() === "create";
-  return command
-    .option("--gpu <type>", "GPU type (default: the cheapest available type with enough memory)")
-    .option("--num-gpus <n>", "GPUs per instance", atLeast(1))
-    .option("--max-batch-size <n>", "maximum number of concurrent requests per instance", atLeast(1))
-    .option(
-      "--hf-repo <address>",
-      "weights: hub repository, s3://bucket/prefix, oci://registry/repository:tag or modelscope://owner/name (default: the model name)",
-    )
-    .option("--hf-revision <revision>", "branch, tag or commit")
-    .option(
-      "--hf-token-file <file>",
-      "file with a hub token, ACCESS_KEY_ID:SECRET_ACCESS_KEY of s3://, or user:password of oci://",
-    )
-    .option("--min <n>", "minimum number of instances", atLeast(0))
-    .option("--max <n>", "maximum number of instances", atLeast(1))
-    .option(
-      "--sleep-after <time>",
-      "unload the model after this time without requests, until the next one; 0: never",
-      seconds,
-    )
-    .option("--engine <engine>", "engine (default: by the weights and the GPU)")
-    .option("--arg <argument>", "engine argument (repeatable)", collect)
-    .option(...dryRunOption("show engine, memory, price and the hosts without capacity"))
-    .option("--wait", "wait and print each status change", waits)
-    .option("--no-wait", "return immediately")
-    .addOption(
-      new Option("--timeout <time>", "maximum time to wait, such as 90s or 30m")
-        .argParser(seconds)
-        .default(1800, "30m"),
-    )
-    .run(async (terminal, model: string, flags: CreateFlags) => create(terminal, model, flags));
-}
-
-async function create(terminal: Terminal, model: string, flags: CreateFlags): Promise<void> {
-  const token = flags.hfTokenFile === undefined ? undefined : readLocalFile(flags.hfTokenFile).toString().trim();
-  const placement = {
-    num_gpus: flags.numGpus,
-    max_batch_size: flags.maxBatchSize,
-    settings: { min_instances: flags.min, max_instances: flags.max, sleep_after_seconds: flags.sleepAfter },
-  };
-  if (flags.task !== undefined && (flags.arg ?? flags.engine) !== undefined)
-    throw new CliError("--task cannot be combined with --engine or --arg.", exitCode.wrongUsage);
-  if (flags.task !== undefined && flags.dryRun)
-    throw new CliError("--dry-run supports language models only. Omit --task.", exitCode.wrongUsage);
-  const [path, body] =
-    flags.task === undefined
-      ? ([
-          "/deploy/llm",
-          {
-            model_name: model,
-            gpu: flags.gpu ?? (await availableGpu(terminal.api, flags.hfRepo ?? model)),
-            ...placement,
-            engine: flags.engine,
-            extra_args: flags.arg,
-            // Without these flags the server resolves the name. A name without owner is sent, so that it is rejected at once.
-            ...(((flags.hfRepo ?? flags.hfRevision ?? token) !== undefined || !model.includes("/")) && {
-              hf: { repo: flags.hfRepo ?? model, revision: flags.hfRevision, token },
-            }),
-          },
-        ] as const)
-      : ([
-          "/deploy/hf/",
-          {
-            model_name: model,
-            repo: flags.hfRepo,
-            task: flags.task,
-            revision: flags.hfRevision,
-            token,
-            gpu: flags.gpu,
-            ...placement,
-          },
-        ] as const);
-  if (flags.dryRun) {
-    const found = await terminal.api.call<DryRun>("POST", `${path}/placement`, body);
-    terminal.show(found, dryRunText);
-    return endDryRun(found.fits);
-  }
-  const created = await terminal.api.call<Deployment>("POST", path, body);
-  const last = flags.wait ? await waitUntilDeployed(terminal, created, flags.timeout) : created;
-  terminal.show(last, describe);
-  if (!flags.wait)
-    terminal.progress(`The deployment is starting. Check its status: \`stoker deploy get ${last.deploy_id}\``);
-}
 
 function addUpdate(deploy: Command): void {
   deploy
@@ -274,19 +157,6 @@ async function update(terminal: Terminal, id: string, flags: UpdateFlags): Promi
   terminal.show(last, () => `${id} ${statusText(last)}`);
 }
 
-/** Cheapest available GPU type, preferring types known to hold the weights. */
-async function availableGpu(api: Api, source: string): Promise<string> {
-  const { gpus } = await api
-    .call<{ gpus: readonly GpuOffer[] }>("GET", `/deploy/llm/gpu_availability?${new URLSearchParams({ source })}`)
-    .catch((error: unknown) => {
-      if (error instanceof CliError && error.exitCode === exitCode.notFound) return { gpus: [] };
-      throw error;
-    });
-  const free = gpus.filter((gpu) => gpu.available && gpu.gpu_config.startsWith("1x"));
-  const cheapest = free.toSorted((a, b) => a.usd_per_hour - b.usd_per_hour)[0];
-  return (free.find((gpu) => gpu.recommended) ?? cheapest)?.gpu_config.slice(2) ?? "other";
-}
-
 const states: Readonly<Record<string, readonly string[]>> = {
   active: ["initializing", "downloading", "deploying", "deployed", "updating", "stopping"],
   inactive: ["stopped", "failed", "deleted"],
@@ -309,7 +179,7 @@ async function list(terminal: Terminal, flags: { state?: string; model?: string 
       GPU: (one) => (one.config ? `${one.config.num_gpus}x${one.config.gpu}` : ""),
     },
     {
-      empty: "No deployments. Deploy a model: `stoker deploy create MODEL`. Models to deploy: `stoker model search`",
+      empty: "No deployments. Deploy a model: `stoker deploy NAME`. Models to deploy: `stoker model search`",
       wide: {
         SCALE: (one) => (one.settings ? `${one.settings.min_instances}-${one.settings.max_instances}` : ""),
         TASK: (one) => one.task ?? "",
@@ -329,7 +199,7 @@ const counted = (deployments: readonly Deployment[]): string =>
     .map(([status, those]) => `${those.length} ${status}`)
     .join(", ");
 
-function describe(one: Deployment): string {
+export function describe(one: Deployment): string {
   const lines = [
     ["id", one.deploy_id],
     ["model", one.model_name],
@@ -433,12 +303,7 @@ const settingsText = ({ standard_args: set = {} }: Deployment): string =>
     .map(([name, value]) => `${name} ${value}`)
     .join(", ");
 
-function dryRunText({ engine, memory_bytes: bytes, usd_per_hour: usd, ...fit }: DryRun): string {
-  const memory = bytes > 0 ? `about ${(bytes / 1024 ** 3).toFixed(1)} GiB per instance` : "memory unknown";
-  return fitText(fit, `: ${engine}, ${memory}, ${usd.toFixed(2)} USD per hour`);
-}
-
-const fitText = ({ fits, refused }: Fit, more = ""): string =>
+export const fitText = ({ fits, refused }: Fit, more = ""): string =>
   [
     `${fits ? "Fits" : "Does not fit now"}${more}. Nothing was changed.`,
     ...(fits || refused.length > 0 ? [] : ["  No hosts are connected. Operators add one: `stoker node token create`"]),

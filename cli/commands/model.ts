@@ -163,10 +163,7 @@ function addModelChanges(model: Command): void {
         { empty: "No models match. Without a text all are listed: `stoker model search`" },
       );
       const [first] = models;
-      if (first && !terminal.isStructured)
-        terminal.progress(
-          `Deploy one: \`stoker deploy create ${first.name}${first.task === "text-generation" ? "" : ` --task ${first.task}`}\``,
-        );
+      if (first && !terminal.isStructured) terminal.progress(`Deploy one: \`stoker deploy ${first.name}\``);
     });
 
   addAlias(model);
@@ -266,7 +263,7 @@ function recordText(one: ModelRecord): string {
 }
 
 /** A curl command with its options below each other. */
-function onLines(curl: string): string {
+export function onLines(curl: string): string {
   const body = curl.indexOf(" -d ");
   const head = body < 0 ? curl : curl.slice(0, body);
   return head.replaceAll(" -H ", " \\\n  -H ") + (body < 0 ? "" : ` \\\n ${curl.slice(body)}`);

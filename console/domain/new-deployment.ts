@@ -135,7 +135,7 @@ const inShell = (word: string): string => (/^[\w./:@=,-]+$/.test(word) ? word : 
 export function commandOf(form: DeployForm): string {
   const isLlm = isLanguageModel(form);
   const parts = [
-    `stoker deploy ${isLlm ? "create-llm" : "create"} ${inShell(form.name.trim() || "you/model")}`,
+    `stoker deploy create ${inShell(form.name.trim() || "you/model")}`,
     ...(isLlm ? [] : [`--task ${form.task}`]),
     `--hf-repo ${inShell(form.source.trim() || "owner/name")}`,
     ...(form.revision.trim() ? [`--hf-revision ${inShell(form.revision.trim())}`] : []),

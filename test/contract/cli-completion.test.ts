@@ -15,7 +15,7 @@ writeFileSync(join(folder, "requests-1.jsonl"), "");
 /** Line before Tab, and after it. */
 const lines: readonly (readonly [before: string, after: string])[] = [
   ["stoker dep", "stoker deploy"],
-  ["stoker deploy create-", "stoker deploy create-llm"],
+  ["stoker deploy cre", "stoker deploy create"],
   ["stoker deploy list --sta", "stoker deploy list --state"],
   ["stoker deploy list --output y", "stoker deploy list --output yaml"],
   ["stoker deploy list --output=y", "stoker deploy list --output=yaml"],

@@ -1,12 +1,12 @@
 // The CLI's words about deployments and their logs against the real edge.
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { SettingsUpdate } from "../../control-plane/deployments/change.ts";
 import type { DeployRequest } from "../../control-plane/deployments/create.ts";
 import type { HfRequest } from "../../control-plane/deployments/create-by.ts";
 import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import type { HostId } from "../../proto/ids.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
-import { apiKey, deployment } from "../fakes/ports.ts";
+import { apiKey, deployment, servedModel } from "../fakes/ports.ts";
 import { runCli } from "./cli-run.ts";
 
 const { id } = deployment();
@@ -73,7 +73,7 @@ it("shows before a deployment whether it fits, the reasons and the price", async
     expect(code).toBe(1);
   }
   fits = true;
-  const { out, code } = await stoker("deploy", "create-llm", "org/w", "--gpu", "H100-80GB", "--dry-run");
+  const { out, code } = await stoker("deploy", "create", "org/w", "--gpu", "H100-80GB", "--dry-run");
   fits = false;
   expect(out).toMatch(/^Fits: /);
   expect(code).toBe(0);
@@ -91,18 +91,18 @@ it("deploys a model for a given task and waits until it is deployed", async () =
 }, 60_000);
 
 it("chooses the cheapest available GPU that holds the weights by default", async () => {
-  const { err, code } = await stoker("deploy", "create-llm", "org/w");
+  const { err, code } = await stoker("deploy", "create", "org/w", "--no-wait");
   expect(code, err).toBe(0);
   expect(wanted).toMatchObject({ modelName: "org/w", gpu: "L4-24GB" });
   expect(err).toContain(`Check its status: \`stoker deploy get ${id}\``);
 }, 60_000);
 
 it("sends a repository only when one is given", async () => {
-  await stoker("deploy", "create-llm", "org/w", "--gpu", "other");
+  await stoker("deploy", "create", "org/w", "--no-wait", "--gpu", "other");
   expect(wanted?.hf).toBeUndefined();
-  await stoker("deploy", "create-llm", "org/w", "--gpu", "other", "--hf-revision", "v2");
+  await stoker("deploy", "create", "org/w", "--no-wait", "--gpu", "other", "--hf-revision", "v2");
   expect(wanted?.hf).toEqual({ repo: "org/w", revision: "v2" });
-  await stoker("deploy", "create-llm", "w", "--gpu", "other");
+  await stoker("deploy", "create", "w", "--no-wait", "--gpu", "other");
   expect(wanted?.hf).toEqual({ repo: "w" });
 }, 60_000);
 
@@ -174,4 +174,33 @@ it("creates a deployment that sleeps, and changes its time", async () => {
   expect(wanted?.sleepAfterSeconds).toBe(600);
   await stoker("deploy", "update", id, "--sleep-after", "20m", "--no-wait");
   expect(changed?.sleepAfterSeconds).toBe(1_200);
+});
+
+describe("deploy by name", () => {
+  it("shows the GPUs that fit with their prices, deploys on the recommended one, and prints a call", async () => {
+    fits = true;
+    wanted = undefined;
+    const plan = await stoker("deploy", "org/w", "--dry-run");
+    expect(plan.out, plan.err).toMatch(/^ {2}1xL40S-48GB +0\.00 +yes$/m);
+    expect(plan.out).toMatch(/^\* 1xL4-24GB +0\.00 +yes$/m);
+    expect(plan.code).toBe(0);
+    expect(wanted).toBeUndefined();
+    edge.models.models = [servedModel({ name: deployment().modelName })];
+    const done = await stoker("deploy", "org/w", "--yes");
+    fits = false;
+    expect(done.code, done.err).toBe(0);
+    expect(wanted).toMatchObject({ modelName: "org/w", gpu: "L4-24GB", numGpus: 1 });
+    expect(done.out).toMatch(/Call it:\ncurl /);
+  }, 60_000);
+
+  it("asks first, and reports what does not fit", async () => {
+    wanted = undefined;
+    const asked = await stoker("deploy", "org/w");
+    expect(asked.code).toBe(2);
+    expect(asked.err).toContain("it has no H100-80GB GPU");
+    expect(asked.err).toContain("Add --yes to confirm.");
+    expect(wanted).toBeUndefined();
+    expect((await stoker("deploy", "org/w", "--dry-run")).code).toBe(1);
+    expect(await stoker("deploy", "unknown-7b")).toMatchObject({ code: 4, out: "" });
+  }, 60_000);
 });

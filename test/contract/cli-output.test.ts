@@ -61,6 +61,7 @@ describe("an error with --json", () => {
         message: expect.stringMatching(/deployment/i),
         request_id: expect.stringMatching(/./),
         status: 404,
+        help: `${edge.url}/docs/errors#deployment_not_found`,
       },
     });
   });
@@ -74,12 +75,20 @@ describe("an error with --json", () => {
   ])("is one line for %s", async (_what, args, message) => {
     expect(await errorOf(...args, "--json")).toEqual({
       code: 2,
-      error: { code: "wrong_usage", message: expect.stringContaining(message), request_id: null, status: null },
+      error: {
+        code: "wrong_usage",
+        message: expect.stringContaining(message),
+        request_id: null,
+        status: null,
+        help: null,
+      },
     });
   });
 
   it("is JSON with YAML output as well, and text without", async () => {
     expect(await errorOf("deploy", "get", "unknown", "-o", "yaml")).toMatchObject({ code: 4, error: { status: 404 } });
-    expect((await stoker("deploy", "get", "unknown")).err).toMatch(/^error: .* \(request id \S+\)\n$/);
+    expect((await stoker("deploy", "get", "unknown")).err).toMatch(
+      /^error: .* \(request id \S+\)\nMore: http:\S+\/docs\/errors#deployment_not_found\n$/,
+    );
   }, 60_000);
 });

@@ -17,7 +17,12 @@ it("asks before every command whose verb destroys something", () => {
   expect(destructive.filter((one) => !asks(one)).map(pathOf)).toEqual([]);
 });
 
-it("asks before no other command, except those that destroy with a flag or replace data", () => {
+it("asks before no other command, except those that destroy with a flag replace data or start to cost", () => {
   const others = leaves.filter((one) => asks(one) && !verbs.test(one.name())).map(pathOf);
-  expect(others.sort()).toEqual(["stoker admin key", "stoker backup restore", "stoker node drain"]);
+  expect(others.sort()).toEqual([
+    "stoker admin key",
+    "stoker backup restore",
+    "stoker deploy model",
+    "stoker node drain",
+  ]);
 });

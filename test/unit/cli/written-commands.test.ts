@@ -35,8 +35,12 @@ function faultOf(text: string, isWhole: boolean): string | undefined {
     const visible: readonly Command[] = at.createHelp().visibleCommands(at);
     const named = (name: string) => visible.find((one) => one.name() === name);
     if (isAlternative(word)) return word.split("|").every(named) ? undefined : `no command ${word}`;
-    const next = named(word);
+    // `stoker deploy owner/name`
+    const model =
+      word.includes("/") && at.name() === "deploy" ? at.commands.find((one) => one.name() === "model") : undefined;
+    const next = model ?? named(word);
     if (!next) return `no command ${word}`;
+    if (next === model) words.unshift(word);
     words.shift();
     at = next;
   }

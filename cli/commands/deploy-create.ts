@@ -1,0 +1,166 @@
+// `stoker deploy create`.
+import { Option } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
+import type { Api } from "../api.ts";
+import { CliError, exitCode } from "../cli-error.ts";
+import { type Command, deployGroup } from "../command.ts";
+import { dryRunOption, endDryRun } from "../dry-run.ts";
+import { readLocalFile } from "../local-file.ts";
+import { atLeast, collect, seconds } from "../option-values.ts";
+import type { Terminal } from "../terminal.ts";
+import { type Deployment, describe, fitText, waitUntilDeployed } from "./deploy.ts";
+
+type GpuOffer = Responses["GET /deploy/llm/gpu_availability"]["gpus"][number];
+
+type DryRun = Responses["POST /deploy/llm/placement"];
+
+export interface CreateFlags {
+  readonly gpu?: string;
+  readonly numGpus?: number;
+  readonly maxBatchSize?: number;
+  readonly hfRepo?: string;
+  readonly hfRevision?: string;
+  readonly hfTokenFile?: string;
+  readonly min?: number;
+  readonly max?: number;
+  readonly sleepAfter?: number;
+  readonly engine?: string;
+  readonly arg?: string[];
+  readonly task?: string;
+  readonly dryRun?: boolean;
+  readonly wait: boolean;
+  readonly timeout: number;
+}
+
+export function addDeployCreate(program: Command): void {
+  const deploy = deployGroup(program);
+  const run = async (terminal: Terminal, model: string, flags: CreateFlags): Promise<void> => {
+    if (!flags.dryRun) return void (await create(terminal, model, flags));
+    const found = await dryRun(terminal, model, flags);
+    terminal.show(found, dryRunText);
+    endDryRun(found.fits);
+  };
+  addCreateOptions(deploy.command("create <model>"), true)
+    .description("deploy a hub model by the given options and wait for it")
+    .run(run);
+  // Its old name for language models.
+  addCreateOptions(deploy.command("create-llm <model>", { hidden: true }), false)
+    .description("deploy a language model on chosen GPUs")
+    .run(run);
+}
+
+/** Options of a new deployment. */
+export const addCreateOptions = (command: Command, waits: boolean): Command =>
+  command
+    .option("--task <task>", "task, such as embeddings (default: language model)")
+    .option("--gpu <type>", "GPU type (default: the cheapest available type with enough memory)")
+    .option("--num-gpus <n>", "GPUs per instance", atLeast(1))
+    .option("--max-batch-size <n>", "maximum number of concurrent requests per instance", atLeast(1))
+    .option(
+      "--hf-repo <address>",
+      "weights: hub repository, s3://bucket/prefix, oci://registry/repository:tag or modelscope://owner/name (default: the model name)",
+    )
+    .option("--hf-revision <revision>", "branch, tag or commit")
+    .option(
+      "--hf-token-file <file>",
+      "file with a hub token, ACCESS_KEY_ID:SECRET_ACCESS_KEY of s3://, or user:password of oci://",
+    )
+    .option("--min <n>", "minimum number of instances", atLeast(0))
+    .option("--max <n>", "maximum number of instances", atLeast(1))
+    .option(
+      "--sleep-after <time>",
+      "unload the model after this time without requests, until the next one; 0: never",
+      seconds,
+    )
+    .option("--engine <engine>", "engine (default: by the weights and the GPU)")
+    .option("--arg <argument>", "engine argument (repeatable)", collect)
+    .option(...dryRunOption("show engine, memory, price and the hosts without capacity"))
+    .option("--wait", "wait and print each status change", waits)
+    .option("--no-wait", "return immediately")
+    .addOption(
+      new Option("--timeout <time>", "maximum time to wait, such as 90s or 30m")
+        .argParser(seconds)
+        .default(1800, "30m"),
+    );
+
+/** Request that creates the deployment; with `/placement` after its path, that of the dry run. */
+async function requestOf({ api }: Terminal, model: string, flags: CreateFlags) {
+  const token = flags.hfTokenFile === undefined ? undefined : readLocalFile(flags.hfTokenFile).toString().trim();
+  const placement = {
+    num_gpus: flags.numGpus,
+    max_batch_size: flags.maxBatchSize,
+    settings: { min_instances: flags.min, max_instances: flags.max, sleep_after_seconds: flags.sleepAfter },
+  };
+  if (flags.task !== undefined && (flags.arg ?? flags.engine) !== undefined)
+    throw new CliError("--task cannot be combined with --engine or --arg.", exitCode.wrongUsage);
+  if (flags.task !== undefined && flags.dryRun)
+    throw new CliError("--dry-run supports language models only. Omit --task.", exitCode.wrongUsage);
+  return flags.task === undefined
+    ? {
+        path: "/deploy/llm",
+        body: {
+          model_name: model,
+          gpu: flags.gpu ?? (await availableGpu(api, flags.hfRepo ?? model)),
+          ...placement,
+          engine: flags.engine,
+          extra_args: flags.arg,
+          // Without these flags the server resolves the name. A name without owner is sent, so that it is rejected at once.
+          ...(((flags.hfRepo ?? flags.hfRevision ?? token) !== undefined || !model.includes("/")) && {
+            hf: { repo: flags.hfRepo ?? model, revision: flags.hfRevision, token },
+          }),
+        },
+      }
+    : {
+        path: "/deploy/hf/",
+        body: {
+          model_name: model,
+          repo: flags.hfRepo,
+          task: flags.task,
+          revision: flags.hfRevision,
+          token,
+          gpu: flags.gpu,
+          ...placement,
+        },
+      };
+}
+
+/** Whether the deployment would fit now. Language models only. */
+export async function dryRun(terminal: Terminal, model: string, flags: CreateFlags): Promise<DryRun> {
+  const { path, body } = await requestOf(terminal, model, flags);
+  return terminal.api.call<DryRun>("POST", `${path}/placement`, body);
+}
+
+/** Creates the deployment and, with `wait`, follows it until it is deployed. */
+export async function create(terminal: Terminal, model: string, flags: CreateFlags): Promise<Deployment> {
+  const { path, body } = await requestOf(terminal, model, flags);
+  const created = await terminal.api.call<Deployment>("POST", path, body);
+  const last = flags.wait ? await waitUntilDeployed(terminal, created, flags.timeout) : created;
+  terminal.show(last, describe);
+  if (!flags.wait)
+    terminal.progress(`The deployment is starting. Check its status: \`stoker deploy get ${last.deploy_id}\``);
+  return last;
+}
+
+/** GPU configurations with prices; the server recommends some for the weights of `source`. */
+export async function gpuOffers(api: Api, source: string): Promise<readonly GpuOffer[]> {
+  const { gpus } = await api
+    .call<{ gpus: readonly GpuOffer[] }>("GET", `/deploy/llm/gpu_availability?${new URLSearchParams({ source })}`)
+    .catch((error: unknown) => {
+      if (error instanceof CliError && error.exitCode === exitCode.notFound) return { gpus: [] };
+      throw error;
+    });
+  return gpus;
+}
+
+/** Cheapest available GPU type, preferring types known to hold the weights. */
+async function availableGpu(api: Api, source: string): Promise<string> {
+  const gpus = await gpuOffers(api, source);
+  const free = gpus.filter((gpu) => gpu.available && gpu.gpu_config.startsWith("1x"));
+  const cheapest = free.toSorted((a, b) => a.usd_per_hour - b.usd_per_hour)[0];
+  return (free.find((gpu) => gpu.recommended) ?? cheapest)?.gpu_config.slice(2) ?? "other";
+}
+
+function dryRunText({ engine, memory_bytes: bytes, usd_per_hour: usd, ...fit }: DryRun): string {
+  const memory = bytes > 0 ? `about ${(bytes / 1024 ** 3).toFixed(1)} GiB per instance` : "memory unknown";
+  return fitText(fit, `: ${engine}, ${memory}, ${usd.toFixed(2)} USD per hour`);
+}
