@@ -228,6 +228,7 @@ export const errorCodes = [
   "topup_request_ended",
   "topup_request_not_found",
   "unknown_cursor",
+  "unknown_field",
   "unknown_id",
   "unknown_series",
   "unsupported_audio",

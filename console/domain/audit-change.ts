@@ -1,4 +1,5 @@
 // What an entry of the audit log changed, field by field.
+import { usd } from "../ui/format.ts";
 
 export interface FieldChange {
   /** `limits.max`; empty: the whole value. */
@@ -25,12 +26,18 @@ export const changesText = (before: unknown, after: unknown): string =>
 /** Texts of the fields of a JSON value by name; lists stay whole. */
 function fieldsOf(value: unknown, name = ""): ReadonlyMap<string, string> {
   if (value === null || value === undefined) return new Map();
-  if (typeof value !== "object") return new Map([[name, String(value)]]);
+  if (typeof value !== "object") return new Map([[name, plainText(name, value)]]);
   if (Array.isArray(value)) return new Map([[name, value.map((one) => textOf(one)).join(", ")]]);
   return new Map(
     Object.entries(value).flatMap(([key, part]) => [...fieldsOf(part, name === "" ? key : `${name}.${key}`)]),
   );
 }
+
+/** Names of amounts, which the log has in nano-USD, as digits in a string. */
+const amounts = /(^|\.)(monthly_limit|limit|amount|threshold|credit_line|\w+_nano_usd)$/;
+
+const plainText = (name: string, value: unknown): string =>
+  typeof value === "string" && /^-?\d+$/.test(value) && amounts.test(name) ? usd(Number(value) / 1e9) : String(value);
 
 const textOf = (value: unknown): string =>
   typeof value === "object" && value !== null ? JSON.stringify(value) : String(value);

@@ -1,16 +1,17 @@
 // Ended requests: their outcome, phases and what to change.
 
 import { text } from "../text/request-log.ts";
-import { endingOf, type LoggedRequest, phasesOf } from "./request-phases.ts";
+import { endingOf, isWhole, type LoggedRequest, phasesOf } from "./request-phases.ts";
 
 export const phases = ["queue", "prefill", "decode"] as const;
 export type Phase = (typeof phases)[number];
 
-/** The phase that took more than half of a request of at least a second. */
-export function slowPhase(one: Parameters<typeof phasesOf>[0]): Phase | undefined {
+/** The phase that took more than half of a request of at least a second. Undefined: none, or unknown. */
+export function slowPhase(one: Parameters<typeof phasesOf>[0] & Parameters<typeof isWhole>[0]): Phase | undefined {
   if (one.total_ms < 1000) return undefined;
   const of = phasesOf(one);
-  return phases.find((name) => of[name] > one.total_ms / 2);
+  const slow = phases.find((name) => of[name] > one.total_ms / 2);
+  return slow !== "queue" && isWhole(one) ? undefined : slow;
 }
 
 /** What happened and what to change. */
@@ -22,6 +23,7 @@ export function adviceOf({ end_reason: reason, http_status: status }: LoggedRequ
 
 /** Output tokens per second after the first one. Undefined: unknown. */
 export function outputRate(one: LoggedRequest): number | undefined {
+  if (isWhole(one)) return undefined;
   const ms = phasesOf(one).decode;
   return one.output_tokens > 1 && ms > 0 ? ((one.output_tokens - 1) * 1000) / ms : undefined;
 }

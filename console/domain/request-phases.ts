@@ -52,6 +52,10 @@ const endings: Readonly<Record<string, Ending>> = {
 export const endingOf = (reason: string): Ending =>
   endings[reason] ?? { label: reason, isFailure: true, means: reason };
 
+/** True if the answer was sent in one piece: its first byte then says nothing of the first token. */
+export const isWhole = (one: Pick<LoggedRequest, "first_byte_ms" | "total_ms" | "output_tokens">): boolean =>
+  one.output_tokens > 1 && one.first_byte_ms > 0 && one.total_ms - one.first_byte_ms < 10;
+
 /** Phases of a request in ms: queue, then until the first byte, then until the end. */
 export function phasesOf({
   queue_ms: queue,

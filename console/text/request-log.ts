@@ -69,6 +69,8 @@ export const text = {
       prefill: "Prefill",
       decode: "Decode",
     },
+    whole: "Prefill and decode",
+    wholeMeans: "the answer was sent in one piece, so the two cannot be told apart",
     phaseMeans: {
       queue: "waiting for a place at the model",
       prefill: "reading the prompt, until the first token",

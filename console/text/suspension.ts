@@ -2,7 +2,7 @@ import type { SuspendReason } from "../../proto/suspend-reason.ts";
 
 /** Why the account is suspended and what clears it. */
 export const text: Readonly<Record<SuspendReason, { readonly why: string; readonly act: string }>> = {
-  balance: { why: "The account is suspended: no funds left.", act: "Add funds" },
+  balance: { why: "The account has no funds, so requests are refused.", act: "Add funds" },
   "payment-method": {
     why: "The account is suspended: no payment method.",
     act: "Add a card in the billing portal",

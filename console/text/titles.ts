@@ -24,7 +24,7 @@ export const titles = {
   newDeployment: "Deploy a model",
   operatorAccounts: "Accounts",
   operatorAccountsAccount: "Account",
-  operatorApprovals: "Requests",
+  operatorApprovals: "Approvals",
   operatorAudit: "Audit",
   operatorBackups: "Backups",
   operatorDeployments: "All deployments",

@@ -71,7 +71,7 @@ export const databaseBanner = (dataDir: string): string =>
   ["", `Only the PostgreSQL of ${dataDir} is running.`, "", "Ctrl-C stops everything.", ""].join("\n");
 
 function streamingCall(curl: Curl, url: string, model: string): string {
-  return jsonCall(curl, "-N ", `${url}/v1/compat/chat/completions`, {
+  return jsonCall(curl, "-N ", `${url}/v1/chat/completions`, {
     model,
     stream: true,
     temperature: 0,

@@ -28,6 +28,35 @@ const [first, second] = [() => edge.agents[0] as Edge["agent"], () => edge.agent
 const route = (agent: Edge["agent"], deployId = servedModel().deployId) => edge.routes.add(agent.origin, { deployId });
 const sentTo = (agent: Edge["agent"]) => agent.asked.map(({ body }) => JSON.parse(body.toString()).model);
 
+describe("an unknown field", () => {
+  it.each([
+    [{ max_token: 9 }, "max_token is not a known field. Did you mean max_tokens?"],
+    [{ temprature: 0 }, "temprature is not a known field. Did you mean temperature?"],
+    [{ max_completion_token: 9 }, "Did you mean max_completion_tokens?"],
+  ])("%j is refused: it differs from a known one by a letter", async (field, message) => {
+    const answer = await edge.post(path, chat(field));
+    const { error } = (await answer.json()) as { error: { message: string; code: string; param: string } };
+    expect([answer.status, error.code, error.param]).toEqual([422, "unknown_field", Object.keys(field)[0]]);
+    expect(error.message).toContain(message);
+  });
+
+  it("of another server is ignored, however many there are", async () => {
+    route(first());
+    const others = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`other_option_${n}`, n]));
+    const fields = {
+      min_tokens: 1,
+      length_penalty: 1,
+      prompt_logprobs: 1,
+      top_a: 1,
+      web_search_options: {},
+      ...others,
+    };
+    const answer = await edge.post(path, chat(fields));
+    expect(answer.status, await answer.clone().text()).toBe(200);
+    expect(JSON.parse((first().asked[0]?.body ?? "{}").toString())).not.toHaveProperty("other_option_0");
+  });
+});
+
 describe("a host that registers again", () => {
   it("is asked again until it has its new key", async () => {
     route(first());

@@ -7,7 +7,7 @@ import { useParam } from "../../app/router.tsx";
 import type { Key } from "../../domain/key-rules.ts";
 import { modelPage } from "../../domain/models.ts";
 import { adviceOf, logPage, outputRate, phases, slowPhase } from "../../domain/request-log.ts";
-import { endingOf, type LoggedRequest, phasesOf } from "../../domain/request-phases.ts";
+import { endingOf, isWhole, type LoggedRequest, phasesOf } from "../../domain/request-phases.ts";
 import { text as all } from "../../text/request-log.ts";
 import { Command, Copy } from "../../ui/code.tsx";
 import { count, duration, inUtc, usdOfCents } from "../../ui/format.ts";
@@ -110,7 +110,7 @@ function Attempt({ one, isOnly, keyName }: AttemptProps): ReactNode {
       <Stats
         of={[
           { label: text.total, value: duration(one.total_ms) },
-          { label: text.first, value: one.first_byte_ms > 0 ? duration(one.first_byte_ms) : "–" },
+          { label: text.first, value: one.first_byte_ms > 0 && !isWhole(one) ? duration(one.first_byte_ms) : "–" },
           { label: text.rate, value: rate === undefined ? "–" : text.perSecond(count(Math.round(rate * 10) / 10)) },
           {
             label: text.tokens,
@@ -135,6 +135,8 @@ const colors = { queue: "gray", prefill: "blue", decode: "green" } as const;
 function Latency({ of: one }: { of: LoggedRequest }): ReactNode {
   const split = phasesOf(one);
   const slow = slowPhase(one);
+  const isOnePiece = isWhole(one);
+  const shown = isOnePiece ? phases.filter((name) => name !== "decode") : phases;
   return (
     <Section title={text.latency}>
       <Stack gap="sm">
@@ -149,14 +151,15 @@ function Latency({ of: one }: { of: LoggedRequest }): ReactNode {
           ))}
         </Progress.Root>
         <dl className="phase-list">
-          {phases.map((name) => (
+          {shown.map((name) => (
             <div key={name}>
               <dt>
-                <Box component="span" className="swatch" bg={colors[name]} /> {text.phases[name]}
+                <Box component="span" className="swatch" bg={colors[name]} />{" "}
+                {isOnePiece && name === "prefill" ? text.whole : text.phases[name]}
               </dt>
               <dd className="number">{duration(split[name])}</dd>
               <Text component="dd" size="xs" c="dimmed">
-                {text.phaseMeans[name]}
+                {isOnePiece && name === "prefill" ? text.wholeMeans : text.phaseMeans[name]}
               </Text>
             </div>
           ))}

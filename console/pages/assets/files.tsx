@@ -90,7 +90,7 @@ function RowActions({ one: { id, filename, purpose } }: { one: StoredFile }): Re
           {text.run}
         </LinkButton>
       )}
-      <Dialog label={text.preview} title={text.previewTitle(filename)} width="xl">
+      <Dialog label={text.preview} title={text.previewTitle(filename)} width="xl" isReading>
         {() => <Preview id={id} />}
       </Dialog>
       <Download href={contentOf(id)} name={filename} label={text.download} />

@@ -150,7 +150,7 @@ const columns: readonly Column<Quarantined>[] = [
     name: text.record,
     value: ({ record }) => record,
     show: ({ record, request_id: id }) => (
-      <Dialog label={text.showRecord} title={id}>
+      <Dialog label={text.showRecord} title={id} isReading>
         {() => <Code value={pretty(record)} label={text.record} />}
       </Dialog>
     ),

@@ -13,7 +13,7 @@ import { Link } from "../../ui/link.tsx";
 
 function CodeDialog({ children }: { children: () => ReactNode }): ReactNode {
   return (
-    <Dialog label={text.code} title={text.codeTitle} width="xl" leftSection={<IconCode size={16} />}>
+    <Dialog label={text.code} title={text.codeTitle} width="xl" isReading leftSection={<IconCode size={16} />}>
       {() => (
         <Stack gap="sm">
           <Text size="sm" c="dimmed">

@@ -221,6 +221,9 @@ export const bodiesFull = () =>
 /** A known field with a value that no engine supports. */
 export const valueUnsupported = (message: string, facts?: ErrorFacts) => invalid("unsupported_value", message, facts);
 
+export const fieldUnknown = (name: string, meant: string) =>
+  invalid("unknown_field", `${name} is not a known field. Did you mean ${meant}?`, { param: name });
+
 export const badTime = (param: string, place: "body" | "query") =>
   invalid("bad_time", `${param} must be a time since 1970 in unix seconds or ISO 8601, such as 2026-01-02T03:04:05Z.`, {
     param,

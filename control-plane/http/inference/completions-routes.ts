@@ -1,10 +1,11 @@
+import { distance } from "fastest-levenshtein";
 import type { UsagePlacement } from "../../../proto/ticket.ts";
 import type { Completion } from "../../inference/completion.ts";
 import { isForwardable } from "../../inference/forward-body.ts";
 import { bodyLimitBytes, mediaLimitBytes, type ReadBody } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { inferenceRefusals } from "../errors/error-responses.ts";
-import { bodyTooLarge, valueUnsupported } from "../errors/errors.ts";
+import { bodyTooLarge, fieldUnknown, valueUnsupported } from "../errors/errors.ts";
 import { ChatRequest } from "./chat-request-schemas.ts";
 import { checkFormat } from "./check-format.ts";
 import { ChatAnswer, CompletionAnswer, CompletionRequest } from "./completion-request-schemas.ts";
@@ -67,6 +68,22 @@ function holdsMedia({ content }: { readonly content?: unknown }): boolean {
   return Array.isArray(content) && content.some((part: { readonly type?: unknown }) => part.type !== "text");
 }
 
+const knownFields = new Set([...Object.keys(ChatRequest.properties), ...Object.keys(CompletionRequest.properties)]);
+/** Shorter names differ by one letter without being the same word. */
+const minMisspelt = 6;
+/** Unknown fields that are compared: a body may have any number of them. */
+const maxUnknown = 32;
+
+/**
+ * Unknown fields are ignored, because clients send what other servers know. One that differs from a known field by a letter is a typing
+ * error: ignored, it would cost the customer a limit. Throws fieldUnknown.
+ */
+function refuseMisspelt(key: string): void {
+  if (key.length < minMisspelt || key.length > 64) return;
+  for (const known of knownFields)
+    if (known.length >= minMisspelt && distance(key, known) === 1) throw fieldUnknown(key, known);
+}
+
 function readCompletion(
   kind: Completion["kind"],
   body: Body,
@@ -78,11 +95,14 @@ function readCompletion(
   const constraint = constraintOf(fields);
   if (constraint) fields = { ...fields, response_format: constraint.format };
   let isRebuilt = constraint !== undefined;
+  let unknown = 0;
   for (const key in body) {
-    if (!isForwardable(key)) {
-      isRebuilt = true;
-      break;
-    }
+    if (isForwardable(key)) continue;
+    isRebuilt = true;
+    if (knownFields.has(key)) continue;
+    refuseMisspelt(key);
+    unknown += 1;
+    if (unknown === maxUnknown) break;
   }
   const given = body["max_tokens"];
   const alias = body["max_completion_tokens"];

@@ -28,7 +28,7 @@ export function createMoneyOverviewStore(db: Db): MoneyOverviewStore {
         requests: bigint;
       }>`
         select account_id, display_name, email, spent, requests from (
-          select account_id, sum(cost)::bigint as spent, sum(records)::bigint as requests from usage_day
+          select account_id, sum(cost)::bigint as spent, sum(requests)::bigint as requests from usage_day
           where month = ${month} group by 1 having sum(cost) > 0 order by 2 desc, 1 limit ${max}) top
         join account using (account_id) order by spent desc, account_id`.execute(db);
       const {

@@ -105,4 +105,21 @@ describe.runIf(folder && hasRealModel(promise))("the spine with a LoRA adapter",
     expect((await stack.call("GET", `/v1/lora/${name}/status`)).status).toBe(404);
     expect(await says(demoModel)).not.toMatch(/ahoy/i);
   });
+
+  it("is served after its engine was killed while it loads, and so is its base", async () => {
+    const made = await stack.call("POST", "/lora-model", {
+      hf_model_name: repo,
+      lora_model_name: name,
+      base_model_name: demoModel,
+    });
+    expect(made.status, JSON.stringify(made.body)).toBe(200);
+    const [engine = 0] = instancePids(stack.agentFolder(1));
+    process.kill(engine, "SIGKILL");
+    const restarted = { timeout: 120_000, interval: 500 };
+    await vi.waitFor(async () => expect(await says(name)).toMatch(/^Ahoy!/), restarted);
+    expect(instancePids(stack.agentFolder(1))).not.toContain(engine);
+    expect(await heldByEngine()).toBe(1);
+    expect((await stack.call("GET", `/v1/lora/${name}/status`)).body).toMatchObject({ status: "deployed" });
+    expect(await says(demoModel)).not.toMatch(/ahoy/i);
+  });
 });

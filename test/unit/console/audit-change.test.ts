@@ -18,6 +18,12 @@ describe("changesOf", () => {
     expect(changesText(5, null)).toBe("5 → –");
   });
 
+  it("shows amounts in USD", () => {
+    const [before, after] = [{ limit: "1000000000" }, { limit: "6000000000", amount: "5000000000" }];
+    expect(changesText(before, after)).toBe("limit: $1.00 → $6.00; amount: – → $5.00");
+    expect(changesText({ limit: 8, name: "1000000000" }, null)).toBe("limit: 8 → –; name: 1000000000 → –");
+  });
+
   it("is empty when nothing changed", () => {
     expect(changesOf({ a: [1], b: null }, { a: [1] })).toEqual([]);
   });

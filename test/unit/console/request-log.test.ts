@@ -33,6 +33,13 @@ describe("an ended request", () => {
     expect(adviceOf(request)).toBe("The response was sent completely.");
   });
 
+  it("tells prefill and decode apart only where the answer was streamed", () => {
+    const whole = { ...request, first_byte_ms: 2498 };
+    expect(slowPhase(whole)).toBeUndefined();
+    expect(slowPhase({ ...whole, queue_ms: 2000 })).toBe("queue");
+    expect(outputRate(whole)).toBeUndefined();
+  });
+
   it("names the phase that took most of a long request", () => {
     expect(slowPhase(request)).toBe("decode");
     expect(slowPhase({ ...request, queue_ms: 2000, first_byte_ms: 2100 })).toBe("queue");

@@ -13,7 +13,7 @@ const of = (task: string) => banner({ ...running, models: [{ modelName: "o/m", t
 
 test("prints a call that reads the key from a file with any name", () => {
   const text = banner(running, "/elsewhere");
-  expect(text).toContain("curl -N http://127.0.0.1:8080/v1/compat/chat/completions");
+  expect(text).toContain("curl -N http://127.0.0.1:8080/v1/chat/completions");
   expect(text).toContain(`$(cat '/srv/it'\\''s/.stoker/admin.key')`);
   expect(text).toContain('"stream":true');
 });
@@ -37,7 +37,7 @@ test("prints no link for an account that needs a second factor", () => {
 test("passes the certificate of the public port to every call", () => {
   const signInLink = "https://127.0.0.1:8080/login/link?ticket=t";
   const text = banner({ ...running, url: "https://127.0.0.1:8080", certFile: "tls/it's.pem", signInLink }, "/srv");
-  expect(text).toContain(`curl -N --cacert '/srv/tls/it'\\''s.pem' https://127.0.0.1:8080/v1/compat/chat/completions`);
+  expect(text).toContain(`curl -N --cacert '/srv/tls/it'\\''s.pem' https://127.0.0.1:8080/v1/chat/completions`);
   expect(text).toContain(`NODE_EXTRA_CA_CERTS='/srv/tls/it'\\''s.pem' `);
   expect(banner(running, "/srv")).not.toMatch(/cacert|NODE_EXTRA/);
 });
