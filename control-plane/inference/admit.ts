@@ -118,7 +118,7 @@ export function modelFor(models: ModelDirectory, caller: Caller, name: string, a
   if (caller.suspendReason !== null) throw suspended(caller.suspendReason);
   const model = alias === undefined ? firstOf(models, caller, name) : models.resolveModel(name, caller.account);
   if (!mayUse(caller.models, model, alias ?? name)) throw modelNotAllowed(alias ?? name);
-  if (!model) throw new ModelNotFound(name);
+  if (!model) throw new ModelNotFound(name, models.list(caller.account));
   return model;
 }
 

@@ -1,15 +1,29 @@
+import { distance } from "fastest-levenshtein";
 import { suspendedSentence } from "../../proto/suspend-reason.ts";
 import { type ErrorFacts, forbidden, invalid, paymentRequired, ServiceError, unavailable } from "../service-error.ts";
 
+/** A suggestion compares this many names of at most this length: a caller may send many unknown ones. */
+const maxCompared = 200;
+const maxComparedChars = 128;
+
 export class ModelNotFound extends ServiceError {
-  constructor(model: string) {
+  /** `usable`: models that the caller may use; one whose name differs in few letters is suggested. */
+  constructor(model: string, usable: readonly { readonly name: string }[] = []) {
+    const near = model.length > maxComparedChars ? undefined : nearest(model, usable.slice(0, maxCompared));
     super(
       "not_found",
       "model_not_found",
-      `Model not found: ${shown(model)}. \`GET /v1/models\` lists the models you can use.`,
+      `Model not found: ${shown(model)}. ${near ? `Did you mean ${near}? ` : ""}\`GET /v1/models\` lists the models you can use.`,
       { param: "model" },
     );
   }
+}
+
+/** Of those that differ in at most a sixth of their letters, the one with the fewest. Letter case does not count. */
+function nearest(name: string, known: readonly { readonly name: string }[]): string | undefined {
+  const distances = known.map(({ name: one }) => ({ one, letters: distance(name.toLowerCase(), one.toLowerCase()) }));
+  return distances.filter(({ one, letters }) => letters <= one.length / 6).sort((a, b) => a.letters - b.letters)[0]
+    ?.one;
 }
 
 /** The scoped token does not list the model. Reported whether or not the model exists. */

@@ -28,6 +28,17 @@ const [first, second] = [() => edge.agents[0] as Edge["agent"], () => edge.agent
 const route = (agent: Edge["agent"], deployId = servedModel().deployId) => edge.routes.add(agent.origin, { deployId });
 const sentTo = (agent: Edge["agent"]) => agent.asked.map(({ body }) => JSON.parse(body.toString()).model);
 
+describe("an unknown model", () => {
+  it("names one that differs in few letters, and none that the caller does not see", async () => {
+    const messageOf = async (model: string) =>
+      ((await (await edge.post(path, chat({ model }))).json()) as { error: { message: string } }).error.message;
+    expect(await messageOf("Org/othr")).toContain("Did you mean org/other?");
+    expect(await messageOf("someone/else")).not.toContain("Did you mean");
+    edge.models.models = [servedModel()];
+    expect(await messageOf("Org/othr")).not.toContain("Did you mean");
+  });
+});
+
 describe("an unknown field", () => {
   it.each([
     [{ max_token: 9 }, "max_token is not a known field. Did you mean max_tokens?"],

@@ -170,7 +170,7 @@ function Fields({ form, onChange, of: key }: FieldsProps): ReactNode {
           value={form.budget}
           min={0}
           max={1_000_000_000}
-          decimalScale={2}
+          decimalScale={6}
           onChange={(value) => set({ budget: numberOf(value) })}
         />
         <NativeSelect
