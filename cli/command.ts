@@ -6,8 +6,20 @@ import { openTerminal, type Terminal } from "./terminal.ts";
 type Action<Args extends readonly unknown[]> = (terminal: Terminal, ...args: Args) => void | Promise<void>;
 
 export class Command extends Base {
+  readonly examples: string[] = [];
+
   override createCommand(name?: string): Command {
     return new Command(name);
+  }
+
+  /** Adds an example to the end of the help. A test parses all of them. */
+  example(line: string): this {
+    if (this.examples.length === 0)
+      this.addHelpText("after", () =>
+        [`\nExample${this.examples.length === 1 ? "" : "s"}:`, ...this.examples.map((one) => `  ${one}`)].join("\n"),
+      );
+    this.examples.push(line);
+    return this;
   }
 
   /**

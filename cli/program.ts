@@ -69,7 +69,11 @@ export function createProgram(version: string): Command {
     .configureHelp({ minWidthToWrap: 20, subcommandTerm, commandUsage })
     .configureOutput({ outputError: (text, write) => write(wrap(text, widthOf(process.stderr))) })
     .showHelpAfterError("(stoker --help lists the commands)");
-  for (const add of groups) add(program);
+  for (const [heading, adds] of Object.entries(groups)) {
+    program.commandsGroup(heading);
+    for (const add of adds) add(program);
+  }
+  program.commandsGroup("Start:");
   addDoctor(program, version);
   addVersion(program, version);
   program.commands.forEach(pointToHelp);
@@ -108,56 +112,36 @@ function pointToHelp(command: AnyCommand): void {
   command.commands.forEach(pointToHelp);
 }
 
-/** Groups in the order of the help text. */
-const groups: readonly ((program: Command) => void)[] = [
-  addSimulate,
-  addUp,
-  addDown,
-  addDeployModel,
-  addDeployCreate,
-  addDeploy,
-  addEvents,
-  addContainer,
-  addAgent,
-  addBackup,
-  addInfer,
-  addChat,
-  addModel,
-  addLora,
-  addVoice,
-  addFile,
-  addBatch,
-  addLog,
-  addAccountCommands,
-  addRequest,
-  addBillingCommands,
-  addLimits,
-  addAuth,
-  addLogin,
-  addLogout,
-  addToken,
-  addWebhook,
-  addNodeEnrolment,
-  addNodeOperations,
-  addNode,
-  addCompletion,
-  addTop,
-  addInspect,
-  addAdminAccount,
-  addAdminApplication,
-  addAdminDeployment,
-  addAdminIncidents,
-  addAdminAudit,
-  addAdminSignIn,
-  addAdminKey,
-  addAdminBackup,
-  addAdminPrice,
-  addAdminProvider,
-  addAdminDiscount,
-  addAdminBilling,
-  addAdminRestores,
-  addAdminUsage,
-  addNodeWeights,
-  addAdminLimits,
-  addAdminPrefixCache,
-];
+/** Commands by heading, in the order of the help text. */
+const groups: Readonly<Record<string, readonly ((program: Command) => void)[]>> = {
+  "Start:": [addUp, addDown, addLogin, addLogout, addAuth, addCompletion],
+  "Use models:": [addChat, addInfer, addModel, addLora, addVoice, addFile, addBatch, addRequest, addToken, addWebhook],
+  "Deploy:": [addDeployModel, addDeployCreate, addDeploy, addLog, addContainer, addAgent, addBackup],
+  "Money:": [addAccountCommands, addBillingCommands, addLimits],
+  "Operate:": [
+    addNodeEnrolment,
+    addNodeOperations,
+    addNode,
+    addNodeWeights,
+    addEvents,
+    addTop,
+    addInspect,
+    addAdminAccount,
+    addAdminApplication,
+    addAdminDeployment,
+    addAdminIncidents,
+    addAdminAudit,
+    addAdminSignIn,
+    addAdminKey,
+    addAdminBackup,
+    addAdminPrice,
+    addAdminProvider,
+    addAdminDiscount,
+    addAdminBilling,
+    addAdminRestores,
+    addAdminUsage,
+    addAdminLimits,
+    addAdminPrefixCache,
+    addSimulate,
+  ],
+};

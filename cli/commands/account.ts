@@ -14,6 +14,7 @@ export function addAccountCommands(program: Command): void {
   program
     .command("me")
     .description("show the account of the API key")
+    .example("stoker me")
     .run(async (terminal) => {
       terminal.show(
         await terminal.api.call<Account>("GET", "/v1/me"),
@@ -24,6 +25,7 @@ export function addAccountCommands(program: Command): void {
   const usage = program
     .command("usage")
     .description("usage of this key by model and month, or usage of the account by day, in USD")
+    .example("stoker usage --by day --csv")
     .option(
       "--by <what>",
       "model (by month), or for the whole account by day: day (by model), key, jwt (tokens with a limit), user (end users)",
@@ -67,6 +69,7 @@ export function addAccountCommands(program: Command): void {
   program
     .command("balance")
     .description("remaining funds in USD")
+    .example("stoker balance")
     .run(async (terminal) => {
       terminal.show(await terminal.api.call<Checklist>("GET", "/payment/checklist"), (checklist) =>
         (-checklist.payments_balance - checklist.recent).toFixed(2),

@@ -35,6 +35,7 @@ export function addAdminAccount(program: Command): void {
   account
     .command("create")
     .description("create an account and print its first API key once")
+    .example("stoker admin account create --email ada@example.com --name ada")
     .requiredOption("--email <address>")
     .requiredOption("--name <display-name>", "letters, digits and single hyphens")
     .option("--credit <usd>", "initial credit", money, 0)
@@ -48,6 +49,7 @@ export function addAdminAccount(program: Command): void {
   account
     .command("list")
     .description("list accounts, newest first")
+    .example("stoker admin account list --search ada")
     .option("--search <text>", "part of an e-mail address, a display name or a uid", "")
     .option("--limit <n>", "maximum number of accounts", between(1, 200), 50)
     .run(async (terminal, flags: { search: string; limit: number }) => {
@@ -81,6 +83,7 @@ export function addAdminAccount(program: Command): void {
     .command("get <account>")
     .alias("show")
     .description("show an account; a deleted account by its uid")
+    .example("stoker admin account get ada@example.com")
     .run(async (terminal, name: string) => {
       terminal.show(await terminal.api.call<Account>("GET", await pathOf(terminal.api, name)), described);
     });
@@ -88,6 +91,7 @@ export function addAdminAccount(program: Command): void {
   account
     .command("credit <account> <usd>")
     .description("grant credit; a negative amount (after --) is a correction")
+    .example('stoker admin account credit ada 50 --note "welcome"')
     .requiredOption("--note <text>", "reason, recorded in the audit log")
     .option("--reference <text>", "idempotency key: the same reference is credited once")
     .option("--below-zero", "allow the correction to make the funds negative")
@@ -108,6 +112,7 @@ export function addAdminAccount(program: Command): void {
   account
     .command("suspend <account>")
     .description("suspend an account")
+    .example('stoker admin account suspend ada --note "abuse"')
     .option("--reason <reason>", "admin, balance, limit-reached, payment-method, overdue-invoices or bad-cc", "admin")
     .requiredOption("--note <text>", "reason, recorded in the audit log")
     .run(async (terminal, name: string, { reason, note }: { reason: string; note: string }) => {
@@ -118,6 +123,7 @@ export function addAdminAccount(program: Command): void {
   account
     .command("lift <account>")
     .description("end a suspension")
+    .example('stoker admin account lift ada --note "settled"')
     .option("--reason <reason>", "end only this suspension (default: all)")
     .requiredOption("--note <text>", "reason, recorded in the audit log")
     .run(async (terminal, name: string, { reason, note }: { reason?: string; note: string }) => {
@@ -129,6 +135,7 @@ export function addAdminAccount(program: Command): void {
     .command("update <account>")
     .alias("set")
     .description("change the roles of an account")
+    .example("stoker admin account update ada --admin")
     .option("--admin", "make it an operator")
     .option("--no-admin", "remove the operator role")
     .option("--team", "make it a team account")
@@ -162,6 +169,7 @@ function described(one: Account): string {
 export function addAdminPrefixCache(program: Command): void {
   adminGroup(program)
     .command("prefix-cache")
+    .example("stoker admin prefix-cache DpM4BkrjEspUwmTa shared")
     .argument("<deploy_id>", "id of the deployment")
     .addArgument(new Argument("<mode>", "shared between accounts, or separate").choices(["shared", "separate"]))
     .description("share the prefix cache of a deployment between accounts, or keep it separate (default)")

@@ -13,6 +13,7 @@ export function addAdminApplication(program: Command): void {
   group
     .command("list")
     .description("list applications, newest first")
+    .example("stoker admin application list --status pending")
     .option("--status <status>", "pending, approved or rejected")
     .run(async (terminal, flags: { status?: string }) => {
       const query = new URLSearchParams(flags);
@@ -29,6 +30,7 @@ export function addAdminApplication(program: Command): void {
   group
     .command("approve <id>")
     .description("approve an application")
+    .example('stoker admin application approve AppOfAda --note "welcome" --credit 500')
     .requiredOption("--note <text>", "reason, shown to the applicant")
     .option("--credit <usd>", "credit to grant", money, 0)
     .run(async (terminal, id: string, flags: { note: string; credit: number }) => {
@@ -40,6 +42,7 @@ export function addAdminApplication(program: Command): void {
   group
     .command("reject <id>")
     .description("reject an application")
+    .example('stoker admin application reject AppOfAda --note "too early"')
     .requiredOption("--note <text>", "reason, shown to the applicant")
     .run(async (terminal, id: string, { note }: { note: string }) => {
       const path = `${root}/${encodeURIComponent(id)}/reject`;

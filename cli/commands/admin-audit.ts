@@ -10,6 +10,7 @@ export function addAdminAudit(program: Command): void {
   adminGroup(program)
     .command("audit")
     .description("audit log, newest first (--json: also the source address and the values before and after)")
+    .example("stoker admin audit --action account.suspend")
     .option("--account <account>", "only entries by or about this account (uid, e-mail address or display name)")
     .option("--actor <account>", "only entries by this account, or by `system`")
     .option("--action <word>", "action or its first part, such as account.suspend or account")

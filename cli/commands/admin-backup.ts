@@ -19,6 +19,7 @@ export function addAdminBackup(program: Command): void {
     backup
       .command(usage)
       .description(description)
+      .example(`stoker admin backup ${usage.replace("<file>", "stoker-1.backup")}`)
       .option("--data <folder>", "data folder of `up` (default: STOKER_DATA, or .stoker)")
       .option("--dir <folder>", "folder of the backups (default: backups in the data folder)");
   const opened = (command: Command): Command =>

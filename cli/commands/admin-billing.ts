@@ -24,6 +24,7 @@ export function addAdminBilling(program: Command): void {
     .command("get <account>")
     .alias("show")
     .description("show the terms of an account (uid, e-mail address or display name)")
+    .example("stoker admin terms get ada")
     .run(async (terminal, name: string) => {
       const path = termsPath(await uidOf(terminal.api, name));
       terminal.show(await terminal.api.call<Terms>("GET", path), termsText);
@@ -32,6 +33,7 @@ export function addAdminBilling(program: Command): void {
     .command("update <account>")
     .alias("set")
     .description("change terms; omitted options stay unchanged")
+    .example('stoker admin terms update ada --due-days 30 --note "net 30"')
     .option("--credit-line <usd>", "maximum debt; 0: prepaid", money)
     .option("--due-days <n>", "days until an invoice is overdue", atLeast(0))
     .option("--payment-method", "require a payment method")
@@ -54,6 +56,7 @@ export function addAdminBilling(program: Command): void {
   topup
     .command("list")
     .description("list pending requests, oldest first")
+    .example("stoker admin topup list")
     .run(async (terminal) => {
       const { requests } = await terminal.api.call<{ requests: TopupRequest[] }>("GET", requestsPath);
       terminal.rows(requests, {
@@ -66,6 +69,7 @@ export function addAdminBilling(program: Command): void {
   for (const verb of ["fulfil", "reject"] as const) {
     topup
       .command(`${verb} <request>`)
+      .example(`stoker admin topup ${verb} chg_1 --note checked`)
       .description(verb === "fulfil" ? "credit a paid request" : "reject a request and mark it as failed")
       .requiredOption("--note <text>", "reason, recorded in the audit log")
       .run(async (terminal, id: string, { note }: { note: string }) => {

@@ -22,6 +22,7 @@ export function addAdminDeployment(program: Command): void {
   deployment
     .command("list")
     .description("list them, newest first")
+    .example("stoker admin deployment list --account ada")
     .addOption(new Option("--kind <kind>", "only this kind").choices(["model", "container", "agent_instance"]))
     .option("--account <account>", "only of this account (uid, e-mail address or display name)")
     .option("--status <status,...>", "only with these statuses (default: all but deleted)")
@@ -58,11 +59,13 @@ export function addAdminDeployment(program: Command): void {
     .command("get <id>")
     .alias("info")
     .description("show one with its instances, hosts and the reason it fails or waits")
+    .example("stoker admin deployment get DpM4BkrjEspUwmTa")
     .run(async (terminal, id: string) => terminal.show(await terminal.api.call<Seen>("GET", of(id)), text));
 
   deployment
     .command("logs <id>")
     .description("print its log")
+    .example("stoker admin deployment logs DpM4BkrjEspUwmTa --limit 500")
     .option("--limit <n>", "maximum number of lines", between(1, 1000), 100)
     .stream(async (terminal, id: string, { limit }: { limit: number }) => {
       const { entries } = await terminal.api.call<{ entries: Entry[] }>("GET", `${of(id)}/logs?limit=${limit}`);
@@ -80,6 +83,7 @@ export function addAdminDeployment(program: Command): void {
   for (const { verb, done, what } of verbs)
     deployment
       .command(`${verb} <id>`)
+      .example(`stoker admin deployment ${verb} DpM4BkrjEspUwmTa --note asked`)
       .description(what)
       .requiredOption("--note <text>", "reason, recorded in the audit log")
       .run(async (terminal, id: string, flags: { note: string }) => {
@@ -90,6 +94,7 @@ export function addAdminDeployment(program: Command): void {
   deployment
     .command("delete <id>")
     .description("delete one; the data of a container or agent instance is lost")
+    .example('stoker admin deployment delete DpM4BkrjEspUwmTa --note "asked"')
     .requiredOption("--note <text>", "reason, recorded in the audit log")
     .confirm(async ({ api }, id: string) => {
       const one = await api.call<Seen>("GET", of(id));

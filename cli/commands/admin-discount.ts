@@ -25,6 +25,7 @@ export function addAdminDiscount(program: Command): void {
   discount
     .command("list")
     .description("list all discounts, newest first")
+    .example("stoker admin discount list")
     .run(async (terminal) => {
       const { discounts } = await terminal.api.call<{ discounts: Discount[] }>("GET", path);
       terminal.rows(discounts, {
@@ -41,6 +42,7 @@ export function addAdminDiscount(program: Command): void {
     .command("create <percent>")
     .alias("give")
     .description("create a discount; without --account, --model and --surface it applies to everything")
+    .example("stoker admin discount create 12.5 --name Spring --account ada")
     .requiredOption("--name <name>", "shown on invoices")
     .option("--text <text>", "shown on invoices")
     .option("--account <account>", "uid, e-mail address or display name")
@@ -71,6 +73,7 @@ export function addAdminDiscount(program: Command): void {
   discount
     .command("end <id>")
     .description("end a discount now; billed amounts stay unchanged")
+    .example("stoker admin discount end DiscountOfAda000")
     .run(async (terminal, id: string) => {
       await terminal.api.call("DELETE", `${path}/${encodeURIComponent(id)}`);
       terminal.show({ id }, () => `${id} ended`);

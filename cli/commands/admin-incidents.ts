@@ -10,6 +10,7 @@ export function addAdminIncidents(program: Command): void {
   adminGroup(program)
     .command("incidents")
     .description("list what is wrong now, the most severe first")
+    .example("stoker admin incidents --severity critical")
     .option("--ended", "list incidents of the last 90 days that have ended, the last first")
     .addOption(new Option("--severity <severity>", "only with this severity").choices(["critical", "warning", "info"]))
     .option("--limit <n>", "maximum number", between(1, 200), 50)

@@ -6,6 +6,7 @@ export function addAdminKey(program: Command): void {
   adminGroup(program)
     .command("key")
     .description("create a new API key for the operator account if the key was lost (run on the host)")
+    .example("stoker admin key")
     .option("--data <folder>", "data folder of `up` (default: STOKER_DATA, or .stoker)")
     .option("--revoke-others", "revoke all other keys of that account")
     .confirm(
@@ -18,6 +19,7 @@ export function addAdminKey(program: Command): void {
   adminGroup(program)
     .command("rotate-kek")
     .description("create a new key-encryption key and re-wrap all data keys (run on the host)")
+    .example("stoker admin rotate-kek")
     .option("--data <folder>", "data folder of `up` (default: STOKER_DATA, or .stoker)")
     .action((flags: { data?: string }) => runOnHost("rotate-kek.ts", flags.data));
 }

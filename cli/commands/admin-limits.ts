@@ -38,6 +38,7 @@ export function addAdminLimits(program: Command): void {
     .command("get <account>")
     .alias("show")
     .description("show the limits of an account (uid, e-mail address or display name)")
+    .example("stoker admin limits get ada")
     .run(async (terminal, name: string) => {
       terminal.show(await terminal.api.call<Limits>("GET", pathOf(await uidOf(terminal.api, name))), limitsText);
     });
@@ -45,6 +46,7 @@ export function addAdminLimits(program: Command): void {
     .command("update <account>")
     .alias("set")
     .description("set limits; omitted options stay unchanged, `default` uses the installation's default")
+    .example("stoker admin limits update ada --requests 400 --max H100-80GB=16")
     .option("--requests <n>", "concurrent requests per model", countOrDefault)
     .option("--tokens <n>", "tokens per minute per model", countOrDefault)
     .option("--weight <n>", "share of a busy engine relative to other accounts, 1 to 100", countOrDefault)
@@ -65,6 +67,7 @@ export function addAdminLimits(program: Command): void {
   limits
     .command("requests")
     .description("list open requests for higher limits")
+    .example("stoker admin limits requests")
     .option("--all", "include decided and withdrawn requests")
     .run(async (terminal, { all = false }: { all?: boolean }) => {
       const pages = await Promise.all(
@@ -82,6 +85,7 @@ export function addAdminLimits(program: Command): void {
   for (const verb of ["approve", "reject"] as const) {
     limits
       .command(`${verb} <request>`)
+      .example(`stoker admin limits ${verb} gpr_01 --note checked`)
       .description(verb === "approve" ? "approve a request" : "reject a request")
       .requiredOption("--note <text>", "reason, shown to the account and recorded in the audit log")
       .run(async (terminal, id: string, { note }: { note: string }) => {

@@ -14,6 +14,7 @@ export function addAdminPrice(program: Command): void {
   price
     .command("list")
     .description("list all price versions in USD (per million tokens or characters, per 1000 seconds of audio)")
+    .example("stoker admin price list")
     .option("--kind <kind>", "model, gpu or container")
     .option("--subject <name>", "only this model, GPU type or plan")
     .run(async (terminal, flags: Record<string, string>) => {
@@ -31,6 +32,7 @@ export function addAdminPrice(program: Command): void {
     .command("create <kind> <subject>")
     .alias("set")
     .description("create a price version for a model, gpu or container; omitted rates are 0")
+    .example("stoker admin price create model org/model --input 0.2 --output 0.6")
     .option("--input <usd>", "per million tokens", priceOption(1e6))
     .option("--cached-input <usd>", "per million tokens (default: as --input)", priceOption(1e6))
     .option("--output <usd>", "per million tokens", priceOption(1e6))

@@ -28,6 +28,7 @@ export function addAdminProvider(program: Command): void {
   provider
     .command("list")
     .description("list external servers with costs (USD per million tokens, per request) and spending in USD (UTC)")
+    .example("stoker admin provider list")
     .run(async (terminal) => {
       const { servers } = await terminal.api.call<{ servers: Server[] }>("GET", path);
       terminal.rows(
@@ -48,6 +49,7 @@ export function addAdminProvider(program: Command): void {
     .command("update <deploy-id>")
     .alias("set")
     .description("set what a provider costs and may cost; omitted costs are 0, omitted limits are removed")
+    .example("stoker admin provider update DpM4BkrjEspUwmTa --input 0.5 --output 1")
     .option("--input <usd>", "per million prompt tokens", price(1e6))
     .option("--cached-input <usd>", "per million cached prompt tokens (default: as --input)", price(1e6))
     .option("--output <usd>", "per million generated tokens", price(1e6))

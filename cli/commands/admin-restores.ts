@@ -10,6 +10,7 @@ export function addAdminRestores(program: Command): void {
   adminGroup(program)
     .command("restores")
     .description("list restores of the database: hosts that still have to resend usage, and recovered records")
+    .example("stoker admin restores")
     .run(async (terminal) => {
       const { restores } = await terminal.api.call<{ restores: readonly Restore[] }>("GET", "/v1/admin/restores");
       terminal.show(restores, (all) => (all.length === 0 ? "None." : all.map(described).join("\n")));

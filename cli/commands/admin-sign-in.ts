@@ -15,6 +15,7 @@ export function addAdminSignIn(program: Command): void {
     .command("get")
     .alias("show")
     .description("show the policy")
+    .example("stoker admin sign-in get")
     .run(async (terminal) => {
       terminal.show(await terminal.api.call<Policy>("GET", path), policyText);
     });
@@ -22,6 +23,7 @@ export function addAdminSignIn(program: Command): void {
     .command("update")
     .alias("set")
     .description("set the policy; accounts without a required factor can only set one up, API keys keep working")
+    .example("stoker admin sign-in update --require-second-factor operators")
     .addOption(
       new Option("--require-second-factor <accounts>", "accounts that need one")
         .choices(["none", "operators", "all"])
@@ -35,6 +37,7 @@ export function addAdminSignIn(program: Command): void {
   group
     .command("reset <account>")
     .description("remove all second factors of an account and end its sessions")
+    .example("stoker admin sign-in reset ada@example.com")
     .confirm((_, name: string) => `Remove all second factors of ${name} and end its sessions?`)
     .run(async (terminal, name: string) => {
       const factors = `${accountsPath}/${await uidOf(terminal.api, name)}/factors`;

@@ -16,6 +16,7 @@ export function addAdminUsage(program: Command): void {
   quarantine
     .command("list")
     .description("list records, oldest first (--json: complete, with counts per host)")
+    .example("stoker admin quarantine list")
     .option("--node <id>", "only records of this host")
     .option("--limit <n>", "maximum number of records", between(1, 200), 50)
     .run(async (terminal, { node, limit }: { node?: string; limit: number }) => {
@@ -39,6 +40,7 @@ export function addAdminUsage(program: Command): void {
   for (const verb of ["release", "discard"] as const) {
     const command = quarantine
       .command(`${verb} <id>`)
+      .example(`stoker admin quarantine ${verb} 12 --note checked`)
       .description(verb === "release" ? "bill a record by its ticket" : "discard a record")
       .requiredOption("--note <text>", "reason, recorded in the audit log");
     if (verb === "discard") command.confirm((_, id: string) => `Discard record ${id}? Its usage is never billed.`);
@@ -53,6 +55,7 @@ export function addAdminUsage(program: Command): void {
   quarantine
     .command("discard-host <host>")
     .description("discard all records of a host")
+    .example('stoker admin quarantine discard-host gpu-1 --note "a test host"')
     .confirm((_, host: string) => `Discard all records of ${host}? Their usage is never billed.`)
     .requiredOption("--note <text>", "reason, recorded in the audit log")
     .run(async (terminal, host: string, { note }: { note: string }) => {

@@ -23,6 +23,7 @@ export function addAgent(program: Command): void {
   agent
     .command("catalog")
     .description("list types and plans")
+    .example("stoker agent catalog")
     .run(async (terminal) => {
       const types = await terminal.api.call<Record<string, Type>>("GET", "/v1/agent/catalog");
       const rows = Object.entries(types).flatMap(([id, type]) => type.plans.map((plan) => ({ type: id, ...plan })));
@@ -37,6 +38,7 @@ export function addAgent(program: Command): void {
     });
   agent
     .command("create <name>")
+    .example("stoker agent create notes --type workspace")
     .description("create an agent instance")
     .requiredOption("--type <id>", "type; `stoker agent catalog` lists them")
     .option("--plan <id>", "size", "standard")
@@ -47,6 +49,7 @@ export function addAgent(program: Command): void {
     });
   agent
     .command("list")
+    .example("stoker agent list --state all")
     .description("list agent instances")
     .option("--state <which>", "active, inactive or all", "active")
     .run(async (terminal, flags: { state: string }) => {
@@ -75,18 +78,21 @@ export function addAgent(program: Command): void {
     .command("get <id>")
     .alias("info")
     .description("show an agent instance")
+    .example("stoker agent get agent-1")
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Agent>("GET", of(id)), described);
     });
   agent
     .command("rename <id> <name>")
     .description("rename an agent instance")
+    .example("stoker agent rename agent-1 notes")
     .run(async (terminal, id: string, name: string) => {
       terminal.show(await terminal.api.call("PATCH", of(id), { name }), () => `${id} renamed to ${name}`);
     });
   agent
     .command("open <agent>")
     .description("print a dashboard URL, valid once and for one minute; by name or id")
+    .example("stoker agent open notes")
     .run(async (terminal, given: string) => {
       const all = await terminal.api.call<Agent[]>("GET", "/v1/agent");
       const id = meantBy(
@@ -108,7 +114,7 @@ export function addAgent(program: Command): void {
       "delete an agent instance, its volume and its backups",
     ],
   ] as const) {
-    const command = agent.command(`${verb} <id>`).description(description);
+    const command = agent.command(`${verb} <id>`).example(`stoker agent ${verb} agent-1`).description(description);
     if (verb === "delete")
       command.confirm(
         async ({ api }, id: string) => `Delete ${await labelOf(api, id)} with its volume and all its backups?`,
@@ -129,6 +135,7 @@ export function addBackup(program: Command): void {
   const backup = program.command("backup").description("backups of an agent instance's volume");
   backup
     .command("create <agent>")
+    .example("stoker backup create agent-1")
     .description("create a backup and wait for it")
     .option("--no-wait", "return immediately")
     .run(async (terminal, id: string, flags: { wait: boolean }) => {
@@ -138,6 +145,7 @@ export function addBackup(program: Command): void {
     });
   backup
     .command("list <agent>")
+    .example("stoker backup list agent-1")
     .description("list backups, newest first")
     .run(async (terminal, id: string) => {
       const found = await terminal.api.call<Backup[]>("GET", `${of(id)}/backups`);
@@ -150,6 +158,7 @@ export function addBackup(program: Command): void {
     });
   backup
     .command("delete <agent> <backup>")
+    .example("stoker backup delete agent-1 backup-1")
     .description("delete a backup")
     .confirm((_, id: string, name: string) => `Delete backup ${name} of ${id}?`)
     .run(async (terminal, id: string, name: string) => {
@@ -160,7 +169,10 @@ export function addBackup(program: Command): void {
     ["restore", "restored", "replace the volume by a backup and wait for it"],
     ["verify", "can be restored", "check that a backup can be restored"],
   ] as const) {
-    const command = backup.command(`${verb} <agent> <backup>`).description(description);
+    const command = backup
+      .command(`${verb} <agent> <backup>`)
+      .example(`stoker backup ${verb} agent-1 backup-1`)
+      .description(description);
     if (verb === "restore")
       command.confirm(
         async ({ api }, id: string, name: string) =>

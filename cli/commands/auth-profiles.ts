@@ -9,6 +9,7 @@ export function addProfiles(auth: Command): void {
   auth
     .command("status")
     .description("show server, key and account that commands use; exits with 3 if the key is rejected")
+    .example("stoker auth status")
     .run(async (terminal) => {
       const { host, others = [], profile, keySource } = terminal.connection;
       const key = terminal.connection.key();
@@ -32,6 +33,7 @@ export function addProfiles(auth: Command): void {
   auth
     .command("list")
     .description("list profiles; * marks the one in use")
+    .example("stoker auth list")
     .run((terminal) => {
       const { current, profiles } = readConfig(process.env);
       const rows = Object.entries(profiles).map(([name, { hosts, key }]) => ({
@@ -53,6 +55,7 @@ export function addProfiles(auth: Command): void {
   auth
     .command("use <profile>")
     .description("use a profile from now on; --profile and STOKER_PROFILE choose one for a single command")
+    .example("stoker auth use prod")
     .run((terminal, name: string) => {
       const config = readConfig(process.env);
       const { hosts } = requireProfile(config, name);
@@ -62,6 +65,7 @@ export function addProfiles(auth: Command): void {
   auth
     .command("token")
     .description("print the API key that commands use, for scripts")
+    .example("stoker auth token")
     .run((terminal) => terminal.show({ token: terminal.connection.key() }, ({ token }) => token));
 }
 

@@ -19,6 +19,7 @@ export function addAuth(program: Command): void {
   auth
     .command("set-token [file]")
     .description("check an API key for this server, from a file or stdin, and store it in a profile")
+    .example("stoker auth set-token key.txt")
     .action(async (file: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command, undefined, true);
       if (file === undefined && process.stdin.isTTY) terminal.progress("Paste the key, then press Enter and Ctrl-D.");
@@ -30,6 +31,7 @@ export function addAuth(program: Command): void {
     });
   auth
     .command("set-password [file]")
+    .example("stoker auth set-password password.txt")
     .description(
       "set the sign-in password from a file or stdin and end all browser sessions; accounts with a second factor change it " +
         "in the console",
@@ -47,6 +49,7 @@ export function addAuth(program: Command): void {
   auth
     .command("link")
     .description("print a link that signs a browser in once, without a password; not for accounts with a second factor")
+    .example("stoker auth link")
     .run(async (terminal) => {
       const link = await terminal.api.call<Responses["POST /v1/auth/sign-in-link"]>("POST", "/v1/auth/sign-in-link");
       terminal.show(link, ({ url }) => url);
@@ -55,6 +58,7 @@ export function addAuth(program: Command): void {
   auth
     .command("factors")
     .description("list second factors; add and remove them in the console")
+    .example("stoker auth factors")
     .run(async (terminal) => {
       const list = await terminal.api.call<FactorList>("GET", factorsPath);
       if (terminal.isStructured) return terminal.show(list, String);
@@ -74,6 +78,7 @@ export function addAuth(program: Command): void {
   auth
     .command("rename-factor <factor> <name>")
     .description("rename a passkey or authenticator app, given by id, name or prefix of either")
+    .example('stoker auth rename-factor telephone "New telephone"')
     .run(async (terminal, given: string, name: string) => {
       const { factors } = await terminal.api.call<FactorList>("GET", factorsPath);
       const id = meantBy(

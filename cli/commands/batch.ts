@@ -27,6 +27,7 @@ export function addBatch(program: Command): void {
   batch
     .command("create <path>")
     .description("create a batch from a local file or a file id")
+    .example("stoker batch create requests.jsonl --wait")
     .option("--endpoint <path>", "endpoint of the requests", "/v1/chat/completions")
     .option("--wait", "wait until it ends")
     .addOption(
@@ -45,6 +46,7 @@ export function addBatch(program: Command): void {
     .command("get <id>")
     .alias("status")
     .description("show the progress of a batch")
+    .example("stoker batch get batch_ofAda --wait")
     .option("--wait", "wait until it ends")
     .addOption(
       new Option("--timeout <time>", "maximum time to wait, such as 30m")
@@ -58,6 +60,7 @@ export function addBatch(program: Command): void {
   batch
     .command("list")
     .description("list batches, newest first")
+    .example("stoker batch list")
     .option("--limit <n>", "maximum number of batches", atLeast(1), 20)
     .run(async (terminal, { limit }: { limit: number }) => {
       terminal.rows(
@@ -84,12 +87,14 @@ export function addBatch(program: Command): void {
   batch
     .command("cancel <id>")
     .description("cancel the remaining requests; finished results are kept")
+    .example("stoker batch cancel batch_ofAda")
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Batch>("POST", `${of(id)}/cancel`), statusText);
     });
   batch
     .command("results <id>")
     .description("print or save the results of a finished batch, one JSON object per line")
+    .example("stoker batch results batch_ofAda -o results.jsonl")
     .option("-o, --output <path>", "file to write (default: stdout)")
     .option("--errors", "failed requests instead")
     .stream(async (terminal, id: string, flags: { output?: string; errors?: boolean }) => {

@@ -20,6 +20,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("invoices")
     .description("list invoices, newest first")
+    .example("stoker billing invoices")
     .option("--limit <count>", "maximum number of invoices, up to 50", "12")
     .run(async (terminal, flags: { limit: string }) => {
       const path = `/payment/invoices?${new URLSearchParams({ limit: flags.limit })}`;
@@ -41,6 +42,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("invoice <invoice_id>")
     .description("show an invoice with its lines")
+    .example("stoker billing invoice inv_1")
     .run(async (terminal, id: string) => {
       const invoice = await terminal.api.call<WholeInvoice>("GET", `/payment/invoices/${encodeURIComponent(id)}`);
       if (terminal.isStructured) return terminal.show(invoice, String);
@@ -55,6 +57,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("payments")
     .description("list top-ups that wait or failed, and credits, newest first")
+    .example("stoker billing payments")
     .run(async (terminal) => {
       const found = await terminal.api.call<Funds>("GET", "/payment/funds?limit=100");
       if (terminal.isStructured) return terminal.show(found, String);
@@ -74,6 +77,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("limit [usd]")
     .description("show or set the monthly spending limit (none: no limit)")
+    .example("stoker billing limit 500")
     .run(async (terminal, given: string | undefined) => {
       const config =
         given === undefined
@@ -85,6 +89,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("alerts [url]")
     .description("list alerts of monthly limits, or set the webhook URL that receives them (none: no URL)")
+    .example("stoker billing alerts https://example.com/alerts")
     .run(async (terminal, url: string | undefined) => {
       if (url !== undefined) {
         const body = { limit: null, webhook: url === "none" ? "" : url };
@@ -109,6 +114,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("funds <usd>")
     .description("add funds: prints the payment page, or asks the operator to credit the amount")
+    .example("stoker billing funds 100")
     .run(async (terminal, given: string) => {
       const amount = Math.round(usd(given) * 100);
       if (amount < minFundsCents || amount > maxFundsCents)
@@ -122,6 +128,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("topup")
     .description("add an amount automatically when the funds fall below a threshold")
+    .example("stoker billing topup --amount 100 --threshold 20")
     .option("--amount <usd>", "amount to add", usdAtMost)
     .option("--threshold <usd>", "funds that trigger a top-up", usdAtMost)
     .option("--off", "disable automatic top-ups")
@@ -138,6 +145,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("key-limits [token_id] [usd]")
     .description("show the monthly limits of API keys, or set one (none: no limit, 0: blocked)")
+    .example("stoker billing key-limits key-ada 50")
     .run(async (terminal, key: string | undefined, given: string | undefined) => {
       if (key !== undefined && given === undefined)
         throw new InvalidArgumentError("Limit missing: an amount in USD, or none.");

@@ -14,6 +14,7 @@ export function addChat(program: Command): void {
   program
     .command("chat <model> [message...]")
     .description("answer a message or stdin, or start a conversation in the terminal")
+    .example('stoker chat org/model "Say hello."')
     .option("--system <text>", "system message")
     .option("--max-tokens <n>", "maximum number of tokens of the answer", Number)
     .option("--temperature <t>", "0 (deterministic) to 2", Number)

@@ -11,6 +11,7 @@ export function addCompletion(program: Command): void {
   program
     .command("completion")
     .description("print a script that completes commands and options in a shell")
+    .example("source <(stoker completion bash)")
     .addArgument(new Argument("<shell>", "your shell").choices(Object.keys(scripts)))
     .action((shell: keyof typeof scripts) => {
       process.stdout.write(scripts[shell](program.name(), placesOf(program)));

@@ -15,6 +15,7 @@ export function addContainer(program: Command): void {
   container
     .command("list")
     .description("list containers")
+    .example("stoker container list")
     .option("--inactive", "list failed and deleted containers instead")
     .run(async (terminal, { inactive }: { inactive?: boolean }) => {
       const state = inactive ? "inactive" : "active";
@@ -42,6 +43,7 @@ export function addContainer(program: Command): void {
   container
     .command("create <name>")
     .description("create a container with GPUs; log in with an SSH key added in the console")
+    .example("stoker container create box --gpus 1xH100-80GB --image ubuntu")
     .requiredOption("--gpus <config>", "count and type, such as 1xH100-80GB; see `stoker container offers`")
     .requiredOption("--image <image>", "container image; see `stoker container offers`")
     .option("--user-data <file>", "#! script or #cloud-config for the first start")
@@ -61,6 +63,7 @@ export function addContainer(program: Command): void {
   container
     .command("get <id>")
     .description("show a container and its login command")
+    .example("stoker container get container-4fd1AbCd")
     .run(async (terminal, id: string) => {
       const one = await terminal.api.call<Container>("GET", path(id));
       const more = loginOf(one) ?? one.fail_reason ?? "";
@@ -69,6 +72,7 @@ export function addContainer(program: Command): void {
   container
     .command("rename <id> <name>")
     .description("rename a container")
+    .example("stoker container rename container-4fd1AbCd box-2")
     .run(async (terminal, id: string, name: string) => {
       const one = await terminal.api.call<Container>("PATCH", path(id), { name });
       terminal.show(one, () => `${one.id} renamed to ${one.name}`);
@@ -76,6 +80,7 @@ export function addContainer(program: Command): void {
   container
     .command("delete <id>")
     .description("delete a container and its data")
+    .example("stoker container delete container-4fd1AbCd")
     .confirm(async ({ api }, id: string) => {
       const { name, state } = await api.call<Container>("GET", path(id));
       return `Delete container ${id} (${name}, ${state}) and its data?`;
@@ -86,6 +91,7 @@ export function addContainer(program: Command): void {
   container
     .command("offers")
     .description("list images and available GPUs")
+    .example("stoker container offers")
     .run(async (terminal) => {
       const { gpus } = await terminal.api.call<{ gpus: GpuOffer[] }>("GET", "/v1/containers/gpu_availability");
       const { container_images } = await terminal.api.call<{ container_images: string[] }>(

@@ -40,7 +40,10 @@ export function addDeployCreate(program: Command): void {
     terminal.show(found, dryRunText);
     endDryRun(found.fits);
   };
-  addCreateOptions(deploy.command("create <model>"), true)
+  addCreateOptions(
+    deploy.command("create <model>").example("stoker deploy create Qwen/Qwen3-8B --gpu H100-80GB --max 4"),
+    true,
+  )
     .description("deploy a hub model by the given options and wait for it")
     .run(run);
   // Its old name for language models.

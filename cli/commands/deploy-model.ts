@@ -39,10 +39,14 @@ interface Flags extends CreateFlags {
 const maxChoices = 12;
 
 export function addDeployModel(program: Command): void {
-  const deploy = deployGroup(program).usage("[options] <model> | <command>");
+  const deploy = deployGroup(program)
+    .usage("[options] <model> | <command>")
+    .example("stoker deploy Qwen/Qwen3-8B")
+    .example("stoker deploy Qwen3-8B --gpu H100-80GB --dry-run");
   // The default command of the group: `stoker deploy NAME`.
   addCreateOptions(deploy.command("model [name]", { isDefault: true, hidden: true }), true)
     .description("show size, fit and price of a model, ask, and deploy it")
+    .example("stoker deploy Qwen/Qwen3-8B")
     .option("-y, --yes", "do not ask for confirmation")
     .run(async (terminal, name: string | undefined, flags: Flags) => {
       if (name === undefined) return deploy.help({ error: true });

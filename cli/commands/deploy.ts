@@ -32,6 +32,7 @@ export function addDeploy(program: Command): void {
   deploy
     .command("list")
     .description("list deployments, newest first")
+    .example("stoker deploy list --state any")
     .option("--state <status>", "active (the default), inactive, pending, any, or a status")
     .option("--model <name>", "only deployments of this model")
     .run(async (terminal, flags: { state?: string; model?: string }) => list(terminal, flags));
@@ -39,6 +40,7 @@ export function addDeploy(program: Command): void {
     .command("get <id>")
     .alias("info")
     .description("show a deployment")
+    .example("stoker deploy get DpM4BkrjEspUwmTa")
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Deployment>("GET", deploymentPath(id)), describe);
     });
@@ -46,6 +48,7 @@ export function addDeploy(program: Command): void {
   deploy
     .command("stats <id>")
     .description("show requests, tokens and cost of a deployment")
+    .example("stoker deploy stats DpM4BkrjEspUwmTa --from now-1d")
     .option("--from <time>", "start, Unix seconds or relative such as now-5h (s, m, h, d, w, M)", "now-5h")
     .option("--to <time>", "end, Unix seconds or now", "now")
     .run(async (terminal, id: string, flags: { from: string; to: string }) => {
@@ -55,6 +58,7 @@ export function addDeploy(program: Command): void {
   deploy
     .command("delete <id>")
     .description("delete a deployment")
+    .example("stoker deploy delete DpM4BkrjEspUwmTa")
     .confirm(async ({ api }, id: string) => {
       const one = await api.call<Deployment>("GET", deploymentPath(id));
       return `Delete ${id} (${one.model_name}, ${statusText(one)})? Requests to it fail from then on.`;
@@ -65,12 +69,14 @@ export function addDeploy(program: Command): void {
   deploy
     .command("stop <id>")
     .description("stop a deployment; requests to it fail until it is started")
+    .example("stoker deploy stop DpM4BkrjEspUwmTa")
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call("POST", `${deploymentPath(id)}/stop`), () => `${id} is stopping`);
     });
   deploy
     .command("start <id>")
     .description("start a stopped deployment")
+    .example("stoker deploy start DpM4BkrjEspUwmTa --dry-run")
     .option(...dryRunOption("show whether one more instance fits, and the hosts without capacity"))
     .run(async (terminal, id: string, { dryRun }: { dryRun?: boolean }) => {
       if (dryRun) {
@@ -88,6 +94,7 @@ function addUpdate(deploy: Command): void {
   deploy
     .command("update <id>")
     .description("change scale or arguments; instances are replaced one by one")
+    .example("stoker deploy update DpM4BkrjEspUwmTa --min 0 --max 4")
     .option("--min <n>", "minimum number of instances; 0 scales to zero while idle", atLeast(0))
     .option("--max <n>", "maximum number of instances", atLeast(1))
     .option(

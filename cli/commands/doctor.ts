@@ -20,6 +20,7 @@ export function addDoctor(program: Command, version: string): void {
   program
     .command("doctor")
     .description("check this machine and its way to the server; exits with 1 if a check fails")
+    .example("stoker doctor --node gpu-1")
     .option("--node <node>", "check a host of the fleet by the control plane's record instead, by id or name", hostName)
     .option("--data <folder>", "data folder of an agent or of `up` (default: those on this machine)")
     .run(async (terminal, { node, data }: Flags) => {

@@ -23,6 +23,7 @@ export function addDown(program: Command): void {
   program
     .command("down")
     .description("stop an `up` of this machine: running requests end, data and models stay")
+    .example("stoker down")
     .option("--data <folder>", "data folder of the `up` (default: STOKER_DATA, or .stoker)")
     .addOption(new Option("--timeout <time>", "maximum time to wait").argParser(seconds).default(60, "60s"))
     .option("--force", "stop at once; running requests are cancelled")

@@ -17,6 +17,7 @@ export function addEvents(program: Command): void {
 
   deployGroup(program)
     .command("events <id>")
+    .example("stoker deploy events DpM4BkrjEspUwmTa")
     .description("list events of a deployment of the last 30 days, newest first")
     .option(...limit)
     .run((terminal, id: string, { limit }: Flags) =>
@@ -25,6 +26,7 @@ export function addEvents(program: Command): void {
 
   nodeGroup(program)
     .command("events")
+    .example("stoker node events gpu-1 --limit 200")
     .description("list events of a host, its GPUs and its instances of the last 30 days, newest first")
     .argument("<node>", "id or name", hostName)
     .option(...limit)
@@ -36,6 +38,7 @@ export function addEvents(program: Command): void {
 
   adminGroup(program)
     .command("events")
+    .example("stoker admin events --kind instance.failed")
     .description("list events of all deployments and hosts of the last 30 days, newest first")
     .option("--account <account>", "only of this account (uid, e-mail address or display name)")
     .option("--deployment <id>", "only of this deployment")

@@ -16,6 +16,7 @@ export function addFile(program: Command): void {
     .alias("upload")
     .alias("put")
     .description("upload a file of requests, one JSON object per line")
+    .example("stoker file create requests.jsonl --expires 7")
     .option("--expires <days>", "days to keep it (default: 30)", atLeast(1))
     .run(async (terminal, path: string, { expires }: { expires?: number }) => {
       terminal.show(await uploadFile(terminal, path, expires), (made) => made.id);
@@ -23,6 +24,7 @@ export function addFile(program: Command): void {
   file
     .command("list")
     .description("list files, newest first")
+    .example("stoker file list")
     .option("--limit <n>", "maximum number of files", atLeast(1), 50)
     .run(async (terminal, { limit }: { limit: number }) => {
       const { data } = await terminal.api.call<{ data: StoredFile[] }>("GET", `/v1/files?limit=${limit}`);
@@ -45,12 +47,14 @@ export function addFile(program: Command): void {
     .command("get <id>")
     .alias("download")
     .description("print or save a file")
+    .example("stoker file get file_ofAda -o results.jsonl")
     .option("-o, --output <path>", "file to write (default: stdout)")
     .stream(async (terminal, id: string, { output }: { output?: string }) => downloadFile(terminal, id, output));
   file
     .command("delete <id>")
     .alias("rm")
     .description("delete a file")
+    .example("stoker file delete file_ofAda")
     .confirm((_, id: string) => `Delete file ${id}?`)
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call("DELETE", `/v1/files/${encodeURIComponent(id)}`), () => `${id} deleted`);

@@ -26,6 +26,7 @@ export function addInfer(program: Command): void {
   program
     .command("infer")
     .description("run inference with the input fields of a model's task; text goes to stdout")
+    .example('stoker infer -m org/model -i "input=The capital of France is" --stream')
     .option("-m, --model <name>", "model to call")
     .option("-d, --deployment <id>", "deployment to call")
     .requiredOption(

@@ -8,6 +8,7 @@ export function addInspect(program: Command): void {
   program
     .command("inspect")
     .description("show this host from its local agent; works while the control plane is down")
+    .example("stoker inspect")
     .option(
       "--data <folder>",
       "data folder of the agent (default: STOKER_AGENT_DATA, or the folders under STOKER_DATA)",

@@ -43,6 +43,7 @@ export function addLimits(program: Command): void {
   const rate = program.command("rate-limit").alias("limit").description("rate limits per model");
   rate
     .command("get")
+    .example("stoker rate-limit get")
     .alias("show")
     .description("show the rate limits")
     .run(async (terminal) => {
@@ -54,6 +55,7 @@ export function addLimits(program: Command): void {
     });
   rate
     .command("request")
+    .example('stoker rate-limit request --requests 400 --reason "launch in May"')
     .description("request higher rate limits")
     .requiredOption("--requests <n>", "concurrent requests", atLeast(1))
     .option("--tokens <n>", "tokens per minute (default: unchanged)", atLeast(1))
@@ -66,6 +68,7 @@ export function addLimits(program: Command): void {
 
   rate
     .command("withdraw [id]")
+    .example("stoker rate-limit withdraw")
     .description("withdraw the open request, or the given one")
     .run(async (terminal, given: string | undefined) => {
       const { requests } = await terminal.api.call<OwnRequests>("GET", requestsPath);
@@ -76,6 +79,7 @@ export function addLimits(program: Command): void {
     });
   rate
     .command("requests")
+    .example("stoker rate-limit requests")
     .description("list requests for rate limits and GPUs with the operator's answers, newest first")
     .run(async (terminal) => {
       const { requests } = await terminal.api.call<OwnRequests>("GET", requestsPath);
@@ -95,6 +99,7 @@ export function addLimits(program: Command): void {
   const gpu = program.command("gpu-pool").alias("pool").description("GPU limits of this account");
   gpu
     .command("get")
+    .example("stoker gpu-pool get")
     .alias("show")
     .description("show limits and the open request")
     .run(async (terminal) => {
@@ -116,6 +121,7 @@ export function addLimits(program: Command): void {
     });
   gpu
     .command("request")
+    .example('stoker gpu-pool request --max H100-80GB=16 --reason "launch in May"')
     .description("request other GPU limits; replaces an open request")
     .option("--max <gpu=n>", "maximum number of GPUs of a type (repeatable)", counts)
     .option("--min <gpu=n>", "guaranteed number of GPUs of a type (repeatable)", counts)
@@ -132,6 +138,7 @@ export function addLimits(program: Command): void {
     });
   gpu
     .command("withdraw [id]")
+    .example("stoker gpu-pool withdraw")
     .description("withdraw the open request, or the given one")
     .run(async (terminal, given: string | undefined) => {
       const id = given ?? (await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool")).pending_request?.id;

@@ -16,7 +16,7 @@ interface LogFlags {
 }
 
 export function addLog(program: Command): void {
-  addLogs(deployGroup(program).command("logs <id>"));
+  addLogs(deployGroup(program).command("logs <id>").example("stoker deploy logs DpM4BkrjEspUwmTa --follow"));
   // Its old name.
   addLogs(program.command("log <id>", { hidden: true }));
 }

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Api, openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import type { Command } from "../command.ts";
+import { type Command, pathOf } from "../command.ts";
 import { chosenProfile, configPath, readConfig, removeProfile, requireProfile, storeProfile } from "../profiles.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
@@ -14,6 +14,7 @@ const loginLimitMs = 600_000;
 export function addLogin(parent: Command): void {
   parent
     .command("login")
+    .example(`${pathOf(parent)} login --host https://stoker.example.com --profile prod`)
     .description("get a key for this machine by signing in with a browser, and store it in a profile")
     .action(async (_flags: object, command: Command) => login(openTerminal(command, undefined, true), command));
 }
@@ -21,6 +22,7 @@ export function addLogin(parent: Command): void {
 export function addLogout(parent: Command): void {
   parent
     .command("logout")
+    .example(`${pathOf(parent)} logout --profile prod`)
     .description("revoke the key from `stoker login` and delete its profile from this machine")
     .stream((terminal, _flags: object, command: Command) => logout(terminal, command));
 }

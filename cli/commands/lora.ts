@@ -22,6 +22,7 @@ export function addLora(program: Command): void {
     .command("create <name>")
     .alias("add")
     .description("add an adapter (owner/name) to a served base model")
+    .example("stoker lora create ada/style --base org/model --repo acme/style")
     .requiredOption("--base <model>", "base model")
     .option("--repo <repo>", "hub repository of the adapter")
     .option("--url <url>", "URL of a .safetensors file, for image models")
@@ -45,6 +46,7 @@ export function addLora(program: Command): void {
   lora
     .command("list")
     .description("list your adapters")
+    .example("stoker lora list")
     .run(async (terminal) => {
       const all = await terminal.api.call<LoraStatus[]>("GET", "/v1/user/loras");
       terminal.rows(
@@ -60,6 +62,7 @@ export function addLora(program: Command): void {
     .command("get <name>")
     .alias("status")
     .description("show the status of an adapter; a unique prefix of the name is enough")
+    .example("stoker lora get ada/style")
     .run(async (terminal, given: string) => {
       const name = await nameOf(terminal, given);
       terminal.show(await terminal.api.call<LoraStatus>("GET", `${pathOf(name)}/status`), (one) =>
@@ -69,6 +72,7 @@ export function addLora(program: Command): void {
   lora
     .command("delete <name>")
     .description("delete an adapter, given by its full name with or without owner")
+    .example("stoker lora delete ada/style")
     .confirm((_, name: string) => `Delete adapter ${name}? Requests to it fail from then on.`)
     .run(async (terminal, given: string) => {
       const name = await nameOf(terminal, given, calledInFull);

@@ -26,6 +26,7 @@ export function addAlias(model: Command): void {
   alias
     .command("list")
     .description("list your aliases and those of the installation")
+    .example("stoker model alias list")
     .run(async (terminal) => {
       const { aliases } = await terminal.api.call<{ aliases: Alias[] }>("GET", "/v1/model-aliases");
       terminal.rows(
@@ -44,14 +45,11 @@ export function addAlias(model: Command): void {
     .command("create <name>")
     .alias("set")
     .description("create or replace an alias")
+    .example("stoker model alias create prod --target org/v1=95 --target org/v2=5")
     .requiredOption("--target <model=weight>", "model and its share of the requests (default: 1); repeatable", target)
     .option("--fallback <model>", "model to try if no target can serve (repeatable, in order)", collect)
     .option("--sticky", "keep a conversation at one target")
     .option("--installation", "for every account (operators)")
-    .addHelpText(
-      "after",
-      "\nExample: send 5 % of the requests to a new version\n  stoker model alias create prod --target org/v1=95 --target org/v2=5",
-    )
     .run(async (terminal, name: string, flags: SetFlags) => {
       const body = { targets: flags.target, fallbacks: flags.fallback ?? [], sticky: flags.sticky === true };
       terminal.show(await terminal.api.call<Alias>("PUT", pathOf(name, flags.installation), body), (one) => one.name);
@@ -59,6 +57,7 @@ export function addAlias(model: Command): void {
   alias
     .command("delete <name>")
     .description("delete an alias; requests that name it receive 404")
+    .example("stoker model alias delete prod")
     .confirm((_, name: string) => `Delete alias ${name}? Requests that name it fail from then on.`)
     .option("--installation", "an alias for every account (operators)")
     .run(async (terminal, name: string, { installation }: { installation?: boolean }) => {

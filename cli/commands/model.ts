@@ -47,6 +47,7 @@ export function addModel(program: Command): void {
   model
     .command("list")
     .description("list models with prices in USD per million tokens, unless another unit is shown")
+    .example("stoker model list --search qwen")
     .option("--search <text>", "only names that contain this text")
     .addOption(new Option("--visibility <which>", "which models").choices(["private", "public", "all"]).default("all"))
     .run(async (terminal, flags: { search?: string; visibility: string }) => {
@@ -78,6 +79,7 @@ export function addModel(program: Command): void {
     .command("get <name>")
     .alias("info")
     .description("show a model with price, version and example calls")
+    .example("stoker model get org/model")
     .option("-v, --version-of <version>", "version of the model")
     .run(async (terminal, name: string, { versionOf }: { versionOf?: string }) => {
       const path = versionOf === undefined ? recordPath(name) : recordPath(`${modelName(name)}:${versionOf}`);
@@ -87,6 +89,7 @@ export function addModel(program: Command): void {
   model
     .command("versions <name>")
     .description("list versions, newest first")
+    .example("stoker model versions org/model")
     .run(async (terminal, name: string) => {
       const versions = await terminal.api.call<{ version: string; uploaded_at: string }[]>(
         "GET",
@@ -98,6 +101,7 @@ export function addModel(program: Command): void {
   model
     .command("schema <name> [variant]")
     .description("show the input fields of an API variant (default: native inference)")
+    .example("stoker model schema org/model")
     .option("-v, --version-of <version>", "version of the model")
     .run(async (terminal, name: string, variant: string | undefined, flags: { versionOf?: string }) => {
       const query = flags.versionOf === undefined ? "" : `?${new URLSearchParams({ version: flags.versionOf })}`;
@@ -121,6 +125,7 @@ function addModelChanges(model: Command): void {
     .alias("meta")
     .alias("set")
     .description("change the metadata of your model; omitted options stay unchanged")
+    .example('stoker model update ada/my-llm --description "Our support model" --public')
     .option("--description <text>", "short description")
     .option("--readme <file>", "Markdown file")
     .option("--github-url <url>", "URL of the code")
@@ -146,6 +151,7 @@ function addModelChanges(model: Command): void {
   model
     .command("search [text]")
     .description("search models to deploy: size, context and licence of those that people run most")
+    .example("stoker model search qwen --task text-generation")
     .option("--task <task>", "only this task, such as embeddings")
     .run(async (terminal, text: string | undefined, flags: { task?: string }) => {
       const query = new URLSearchParams({ search: text ?? "", ...flags });
@@ -181,6 +187,7 @@ function addModelChanges(model: Command): void {
   model
     .command("delete <name>")
     .description("delete the deployments of your model")
+    .example("stoker model delete ada/my-llm --of ALL")
     .confirm((_, name: string, { of }: { of: string }) =>
       of === "ALL" ? `Delete all deployments of ${name}?` : `Delete the deployments of version ${of} of ${name}?`,
     )

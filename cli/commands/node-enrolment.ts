@@ -21,6 +21,7 @@ export function addNodeEnrolment(program: Command): void {
     .description("join tokens")
     .command("create")
     .description("create a join token for one host and print it once")
+    .example("stoker node token create --pool lab --ttl 30m")
     .option("--pool <label>", "pool label of the host, for `stoker node list --pool` and the console filter", "")
     .addOption(new Option("--ttl <time>", "lifetime of the token").argParser(seconds).default(900, "15m"))
     .option("--node <node>", "re-enrol this host, by id or name, after revocation or loss of its key", hostName)
@@ -40,6 +41,7 @@ export function addNodeEnrolment(program: Command): void {
   node
     .command("join")
     .description("join this machine to a control plane and run its agent")
+    .example("stoker node join --token-file - --control stoker.example.com:8443")
     .argument("[token]", "from `stoker node token create`")
     .option("--token-file <file>", "file with the token; - reads it from standard input")
     .requiredOption("--control <host:port>", "agent port of the control plane; separate several by commas")
@@ -59,6 +61,7 @@ export function addNodeEnrolment(program: Command): void {
   node
     .command("revoke")
     .description("revoke the certificate of a host; it gets no more requests")
+    .example("stoker node revoke gpu-1")
     .argument("<node>", "id or name", hostName)
     .confirm(async ({ api }, id: string) => {
       const { name, instances } = await api.call<Node>("GET", `${root}/${encodeURIComponent(id)}`);
@@ -74,6 +77,7 @@ export function addNodeEnrolment(program: Command): void {
   node
     .command("adopt")
     .description("adopt a host whose state is newer than the database, with its running instances")
+    .example("stoker node adopt gpu-1")
     .argument("<node>", "id or name", hostName)
     .option("--note <text>", "reason, recorded in the audit log", "")
     .run(async (terminal, id: string, flags: { note: string }) => {

@@ -33,6 +33,7 @@ export function addNodeOperations(program: Command): void {
   node
     .command("cordon")
     .description("stop placing instances on a host; running instances stay")
+    .example('stoker node cordon gpu-1 --note "disk"')
     .argument("<node>", "id or name", hostName)
     .option("--note <text>", "reason, shown with the host", "")
     .run(async (terminal, id: string, flags: { note: string }) => {
@@ -46,6 +47,7 @@ export function addNodeOperations(program: Command): void {
   node
     .command("drain")
     .description("drain a host: start a replacement of each instance elsewhere before stopping it")
+    .example("stoker node drain gpu-1 --deadline 30m")
     .argument("<node>", "id or name", hostName)
     .addOption(
       new Option("--deadline <time>", "time until running requests are cancelled")
@@ -78,6 +80,7 @@ export function addNodeOperations(program: Command): void {
     .command("delete")
     .alias("remove")
     .description("remove a host that is unavailable and empty")
+    .example("stoker node delete gpu-1")
     .argument("<node>", "id or name", hostName)
     .confirm((_, id: string) => `Remove host ${id}? It must join again with a new token.`)
     .run(async (terminal, id: string) => {
@@ -88,6 +91,7 @@ export function addNodeOperations(program: Command): void {
   node
     .command("end-unknown")
     .description("stop instances on a host that belong to no deployment")
+    .example("stoker node end-unknown gpu-1")
     .argument("<node>", "id or name", hostName)
     .argument("[instance...]", "only these instances")
     .option("--note <text>", "reason, recorded in the audit log", "")
@@ -110,6 +114,7 @@ export function addNodeOperations(program: Command): void {
   node
     .command("rebalance")
     .description("propose moves that free the most GPUs on one host")
+    .example("stoker node rebalance --dry-run")
     .option(...dryRunOption("show the moves (required, because moves are not automatic)"))
     .run(async (terminal, flags: { dryRun?: boolean }) => {
       if (!flags.dryRun)

@@ -18,6 +18,7 @@ export function addNodeWeights(program: Command): void {
   const node = nodeGroup(program);
   node
     .command("prefetch")
+    .example("stoker node prefetch gpu-1 Qwen/Qwen3-8B --pin")
     .argument("<node>", "id or name", hostName)
     .argument("<repo>", "hub repository, owner/name")
     .description("download the weights of a hub repository to a host in advance")
@@ -31,6 +32,7 @@ export function addNodeWeights(program: Command): void {
     });
   node
     .command("weights")
+    .example("stoker node weights gpu-1")
     .argument("<node>", "id or name", hostName)
     .description("list prefetched weights of a host with their progress")
     .run(async (terminal, name: string) => {
@@ -46,6 +48,7 @@ export function addNodeWeights(program: Command): void {
     });
   node
     .command("unfetch")
+    .example("stoker node unfetch gpu-1 prefetch1")
     .argument("<node>", "id or name", hostName)
     .argument("<prefetch_id>")
     .description("cancel a prefetch and unpin its weights; the files are evicted when space is needed")

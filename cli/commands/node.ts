@@ -12,6 +12,7 @@ export function addNode(program: Command): void {
   node
     .command("list")
     .description("list hosts, those with issues first")
+    .example("stoker node list --pool lab")
     .option("--pool <label>", "only hosts of this pool")
     .run(async (terminal, flags: { pool?: string }) => {
       const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", root);
@@ -58,6 +59,7 @@ export function addNode(program: Command): void {
     .command("get")
     .alias("info")
     .description("show a host with versions, GPUs and instances")
+    .example("stoker node get gpu-1")
     .argument("<node>", "id or name", hostName)
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Node>("GET", `${root}/${encodeURIComponent(id)}`), describe);
@@ -66,6 +68,7 @@ export function addNode(program: Command): void {
   node
     .command("uncordon")
     .description("put a cordoned host or faulty GPUs back into use")
+    .example("stoker node uncordon gpu-1")
     .argument("<node>", "id or name", hostName)
     .option("--gpu <uuid>", "only this GPU")
     .option("--note <text>", "reason, recorded in the audit log")

@@ -7,6 +7,7 @@ export function addSimulate(program: Command): void {
   const command = program
     .command("simulate")
     .description("run router, gate and autoscaler in virtual time: on built-in scenarios, or on a trace")
+    .example("stoker simulate --scenario burst")
     .option("--scenario <text>", "only built-in scenarios whose name contains the text")
     .option("--report <file>", "write the comparison of all scenarios as Markdown, with plots in a folder beside it")
     .option("--calibration <file>", "add measurements of `npm run bench -- calibrate --json` to the report")

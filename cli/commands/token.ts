@@ -33,14 +33,14 @@ type TokenState = Responses["GET /v1/scoped-jwt"];
 
 export function addToken(program: Command): void {
   const token = program.command("token").description("API keys and scoped tokens of this account");
-  addRules(token.command("create <name>"))
+  addRules(token.command("create <name>").example("stoker token create ci --role inference --expires 30d"))
     .description("create an API key and print it once")
     .run(async (terminal, name: string, flags: RuleFlags) => {
       const created = await terminal.api.call<Token>("POST", "/v1/api-tokens", { name, ...rulesOf(flags) });
       terminal.show(created, (key) => key.token);
       terminal.progress(`Created ${created.name} (${created.token_id}). Save the key now: it is shown only once.`);
     });
-  addRules(token.command("update <id>"))
+  addRules(token.command("update <id>").example("stoker token update key-ada --model org/model --rpm 600"))
     .description("change what an API key may do, by its id (`stoker token list`); other options stay")
     .run(async (terminal, id: string, flags: RuleFlags) => {
       const path = `/v1/api-tokens/id/${encodeURIComponent(id)}`;
@@ -50,6 +50,7 @@ export function addToken(program: Command): void {
   token
     .command("list")
     .description("list API keys; --output wide: also models, limits and addresses")
+    .example("stoker token list -o wide")
     .run(async (terminal) => {
       const keys = await terminal.api.call<Token[]>("GET", "/v1/api-tokens");
       terminal.rows(
@@ -75,6 +76,7 @@ export function addToken(program: Command): void {
   token
     .command("delete <id>")
     .description("revoke an API key by its id (`stoker token list`), with all tokens it signed")
+    .example("stoker token delete key-ada")
     .confirm(async ({ api }, id: string) => {
       const { name } = await api.call<Token>("GET", `/v1/api-tokens/id/${encodeURIComponent(id)}`);
       return `Revoke the key ${id} (${name}) and all tokens it signed?`;
@@ -87,19 +89,21 @@ export function addToken(program: Command): void {
   token
     .command("usage <id>")
     .description("daily usage of an API key by its id (`stoker token list`), including tokens it signed")
+    .example("stoker token usage key-ada --csv")
     .option("--from <day>", "start, YYYY-MM-DD (default: the last 30 days)")
     .option("--to <day>", "end, YYYY-MM-DD")
     .option("--csv", "print CSV")
     .run((terminal, only: string, flags: { from?: string; to?: string; csv?: boolean }) =>
       showUsageDays(terminal, "key", { ...flags, from: flags.from, only }),
     );
-  addMint(token.command("mint"));
+  addMint(token.command("mint").example("stoker token mint --key ci --model org/model --expires 1h --limit 5"));
   const jwt = token.command("jwt").description("scoped tokens");
-  addMint(jwt.command("create"));
+  addMint(jwt.command("create").example("stoker token jwt create --key ci --expires 1h"));
   jwt
     .command("get [token]")
     .alias("inspect")
     .description("show the scope and spending of a token; read from standard input if omitted")
+    .example("stoker token jwt get --json")
     .run(async (terminal, given: string | undefined) => {
       const query = new URLSearchParams({ jwtoken: given ?? readLocalFile("-").toString().trim() });
       terminal.show(await terminal.api.call<TokenState>("GET", `/v1/scoped-jwt?${query}`), stateText);

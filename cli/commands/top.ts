@@ -22,6 +22,7 @@ export function addTop(program: Command): void {
   program
     .command("top")
     .description("live view of the fleet until q is pressed; prints once if stdout is not a terminal")
+    .example("stoker top --by customer")
     .option("--nodes", "GPUs by host (default)")
     .option("--deployments", "instances by deployment")
     .addOption(new Option("--by <kind>", "what uses the most").choices(["model", "customer", "deployment", "host"]))

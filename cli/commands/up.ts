@@ -6,6 +6,7 @@ import { runChild } from "../on-host.ts";
 export function addUp(program: Command): void {
   program
     .command("up")
+    .example("stoker up --data ~/stoker --port 8080")
     .description("start Stoker on this machine (flags: stoker up --help)")
     .helpOption(false)
     .allowUnknownOption()

@@ -81,6 +81,7 @@ export function addUsageUsers(usage: Command): void {
   usage
     .command("users")
     .description("usage of the account by end user, all pages, in USD")
+    .example("stoker usage users --by month")
     .option("--from <day>", "YYYY-MM-DD (default: 30 days)")
     .option("--to <day>", "last day")
     .option("--by <period>", "month or day", "month")
@@ -123,6 +124,7 @@ export function addUsageUsers(usage: Command): void {
   usage
     .command("erase-user <user>")
     .description("erase the name of an end user; the sums stay under no name")
+    .example("stoker usage erase-user ann")
     .confirm((_, user: string) => `Erase the name ${user} from the usage of this account?`)
     .run(async (terminal, user: string) => {
       await terminal.api.call("DELETE", `/v1/usage/users?${queryOf({ user })}`);
@@ -140,6 +142,7 @@ export function addRequest(program: Command): void {
   request
     .command("list")
     .description("list requests of the account, newest first")
+    .example("stoker request list --failed")
     .option("--failed", "only failed requests")
     .option("--model <model>", "only requests to this model")
     .option("--key <id>", "only requests with this key (`stoker token list`)")
@@ -193,6 +196,7 @@ export function addRequest(program: Command): void {
     .command("get <id>")
     .alias("show")
     .description("show the attempts of a request, by the x-request-id of its response")
+    .example("stoker request get RequestOfAda")
     .option("--anybody", "requests of all accounts, for operators")
     .run(async (terminal, id: string, { anybody }: { anybody?: boolean }) => {
       const path = `/v1/${anybody ? "admin/" : ""}requests/${encodeURIComponent(id)}`;

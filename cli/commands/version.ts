@@ -11,10 +11,12 @@ export function addVersion(program: Command, version: string): void {
   group
     .command("info", { isDefault: true })
     .description("print the version")
+    .example("stoker version")
     .run((terminal) => terminal.show({ version }, () => version));
   group
     .command("check")
     .description("check whether the server supports this version")
+    .example("stoker version check")
     .run(async (terminal) => {
       const api = openApi(terminal.connection, { anonymous: true });
       const versions = await api.call<Versions>("GET", `/cli/version?version=${encodeURIComponent(version)}`);

@@ -12,6 +12,7 @@ export function addVoice(program: Command): void {
   voice
     .command("list")
     .description("list your voices and the presets of served models")
+    .example("stoker voice list")
     .run(async (terminal) => {
       const { voices } = await terminal.api.call<{ voices: Voice[] }>("GET", "/v1/voices");
       terminal.rows(
@@ -29,6 +30,7 @@ export function addVoice(program: Command): void {
     .command("create <name> <recordings...>")
     .alias("add")
     .description("create a mixed voice from recordings of one speaker (wav, mp3, flac, ogg, m4a, webm); not a clone")
+    .example("stoker voice create Narrator a.wav b.wav")
     .option("--description <text>", "shown in lists")
     .run(async (terminal, name: string, recordings: string[], { description }: { description?: string }) => {
       const form = new FormData();
@@ -41,6 +43,7 @@ export function addVoice(program: Command): void {
     .command("update <voice>")
     .alias("edit")
     .description("rename a voice, given by id, name or prefix of either")
+    .example("stoker voice update Narrator --name Reader")
     .requiredOption("--name <name>", "new name")
     .option("--description <text>", "shown in lists; removed if omitted")
     .run(async (terminal, given: string, { name, description }: { name: string; description?: string }) => {
@@ -54,6 +57,7 @@ export function addVoice(program: Command): void {
   voice
     .command("delete <voice>")
     .description("delete one of your voices, given by its full id or name")
+    .example("stoker voice delete Reader")
     .confirm((_, voice: string) => `Delete voice ${voice}?`)
     .run(async (terminal, given: string) => {
       const id = await idOf(terminal, given, calledInFull);

@@ -30,6 +30,7 @@ export function addWebhook(program: Command): void {
   webhook
     .command("secret")
     .description("print the secret that signs the account's webhooks")
+    .example("stoker webhook secret")
     .addArgument(new Argument("[act]", "rotate: replace the secret first").choices(["rotate"]))
     .run(async (terminal, act: string | undefined) => {
       if (act === "rotate") await rotate(terminal);
@@ -38,11 +39,13 @@ export function addWebhook(program: Command): void {
   webhook
     .command("rotate")
     .description("replace the secret; the old secret stays valid for 24 hours")
+    .example("stoker webhook rotate")
     .run((terminal) => rotate(terminal));
   webhook
     .command("list")
     .alias("log")
     .description("list deliveries of the last 7 days, newest first")
+    .example("stoker webhook list --limit 50")
     .option("--limit <n>", "maximum number of deliveries", between(1, 100), 20)
     .run(async (terminal, { limit }: { limit: number }) => {
       const path = `/v1/webhooks/deliveries?limit=${limit}`;
@@ -66,18 +69,21 @@ export function addWebhook(program: Command): void {
     .command("get <id>")
     .alias("info")
     .description("show a delivery and its attempts; the id is the header `webhook-id`")
+    .example("stoker webhook get msg_01KAJ000000000000000000000")
     .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<DeliveryWithHistory>("GET", pathOf(id)), deliveryText);
     });
   webhook
     .command("replay <id>")
     .description("send a finished delivery again, with the same id and body")
+    .example("stoker webhook replay msg_01KAJ000000000000000000000")
     .run(async (terminal, id: string) => {
       const one = await terminal.api.call<DeliveryWithHistory>("POST", `${pathOf(id)}/replay`);
       terminal.show(one, ({ url }) => `Sending ${id} to ${url} again`);
     });
   webhook
     .command("verify [file]")
+    .example("stoker webhook verify body.json --id ID --timestamp T --signature S")
     .description(
       "verify the signature of a delivery, from its unchanged body (file or standard input) and three headers",
     )
@@ -151,6 +157,7 @@ function addTest(webhook: Command): void {
   webhook
     .command("test <url>")
     .description("send a signed example delivery to a receiver from this machine; not recorded in the log")
+    .example("stoker webhook test https://example.com/hook")
     .run(async (terminal, url: string) => {
       if (!URL.canParse(url)) throw new CliError(`Invalid URL ${url}.`, exitCode.wrongUsage);
       const { secret } = await secretOf(terminal);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import stringWidth from "string-width";
 import { expect, it } from "vitest";
-import { pathOf } from "../../../cli/command.ts";
+import { pathOf, type Command as StokerCommand } from "../../../cli/command.ts";
 import { createProgram } from "../../../cli/program.ts";
 
 const isRecording = process.env["STOKER_RECORD_SESSIONS"] === "1";
@@ -42,4 +42,36 @@ it.each([...files])("shows the help of %s as recorded, in 80 columns", (name, te
   if (isRecording) return writeFileSync(file, text);
   expect(text.split("\n").filter((line) => stringWidth(line) > 80)).toEqual([]);
   expect(text).toBe(readFileSync(file, "utf8"));
+});
+
+/** Words of a command line as a shell splits them. */
+const wordsOf = (line: string): readonly string[] =>
+  [...line.matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word);
+
+/** Replaces every action of a tree by one that notes its command. */
+function noteCommands(command: Command, note: (path: string) => void): void {
+  command.exitOverride().configureOutput({ writeErr: () => {} });
+  command.action(() => note(pathOf(command)));
+  for (const one of command.commands) noteCommands(one, note);
+}
+
+const endsOf = allBelow(program).filter((one) => one.commands.length === 0);
+
+it("ends the help of every command with an example", () => {
+  const missing = endsOf.filter((one) => (one as StokerCommand).examples.length === 0 && pathOf(one) !== "stoker log");
+  expect(missing.map(pathOf)).toEqual(["stoker model publicity", "stoker deploy create-llm"]);
+});
+
+it.each(
+  allBelow(program).flatMap((one) => (one as StokerCommand).examples.map((example) => [example, pathOf(one)] as const)),
+)("parses the example %s", async (example, path) => {
+  const [, line = ""] = /(?:source <\()?stoker ([^)]*)/.exec(example) ?? [];
+  const ran: string[] = [];
+  const tree = createProgram("0.0.0");
+  noteCommands(tree, (one) => ran.push(one));
+  // The name of a model is the default command of its group.
+  const expected = path === "stoker deploy" ? "stoker deploy model" : path;
+  const asks = endsOf.find((one) => pathOf(one) === expected)?.options.some(({ long }) => long === "--yes");
+  await tree.parseAsync([...wordsOf(line), ...(asks ? ["--yes"] : [])], { from: "user" });
+  expect(ran).toEqual([expected]);
 });
