@@ -11,6 +11,15 @@ export const text = {
   byId: "By its id",
   byAccount: "By account",
   choose: "All requests of one account.",
+  failures: {
+    title: "Failures of all accounts",
+    about:
+      "Requests that reached a host and failed. Refusals before that (401, 402, 404, 429) are counted in the overview, not listed.",
+    periods: { "": "1 h", "now-24h": "24 h", "now-7d": "7 d" },
+    account: "Account",
+    empty: "No failed requests in this period.",
+    more: "Only the newest 200 are shown. Choose a shorter period or an account.",
+  },
   period: "Period",
   periods: { "now-1h": "1 h", "now-24h": "24 h", "": "7 d", "now-30d": "30 d", "now-60d": "60 d" },
   outcomeFilter: "Outcome",

@@ -52,6 +52,8 @@ export interface RequestLogStore {
     after: LogPosition | undefined,
     limit: number,
   ): Promise<readonly LoggedRequest[]>;
+  /** Failed requests of all accounts that were settled since, newest first. Throws ReportTooLong. */
+  failures(fromMs: number, limit: number): Promise<readonly LoggedRequest[]>;
   position(account: AccountId, id: RequestId): Promise<LogPosition | undefined>;
   /** All attempts in order; with an account, also by the client's own id. */
   attempts(id: string, account: AccountId | undefined): Promise<readonly LoggedRequest[]>;
@@ -63,6 +65,12 @@ export interface RequestLog {
     account: AccountId,
     filter: RequestFilter,
     after: string | undefined,
+    limit: number,
+  ): Promise<{ readonly requests: readonly LoggedRequest[]; readonly hasMore: boolean }>;
+  /** Failed requests of all accounts that were settled since, newest first, for an operator. Throws ReportTooLong. */
+  failures(
+    caller: AccountId,
+    fromMs: number,
     limit: number,
   ): Promise<{ readonly requests: readonly LoggedRequest[]; readonly hasMore: boolean }>;
   /** Without an account: of any account. Throws requestUnknown. */
@@ -81,6 +89,10 @@ export function createRequestLog({ store }: { readonly store: RequestLogStore })
       const position = after === undefined ? undefined : await store.position(account, after as RequestId);
       if (after !== undefined && position === undefined) throw requestUnknown();
       const found = await store.page(account, filter, position, limit + 1);
+      return { requests: found.slice(0, limit), hasMore: found.length > limit };
+    },
+    async failures(_caller, fromMs, limit) {
+      const found = await store.failures(fromMs, limit + 1);
       return { requests: found.slice(0, limit), hasMore: found.length > limit };
     },
     async find(id, account) {

@@ -130,6 +130,7 @@ export async function createMoney(deps: {
     requestLog: {
       ...requestLog,
       list: (account, ...asked) => reports.run(account, () => requestLog.list(account, ...asked)),
+      failures: (caller, ...asked) => reports.run(caller, () => requestLog.failures(caller, ...asked)),
     } satisfies RequestLog,
     stats: {
       requests: (account, ...asked) => reports.run(account, () => stats.requests(account, ...asked)),

@@ -1969,6 +1969,72 @@ export interface Responses {
     }[];
     has_more: boolean;
   };
+  "GET /v1/admin/failed-requests": {
+    requests: {
+      request_id: string;
+      /**
+       * 2 and later: retries after an attempt without a response
+       */
+      attempt: number;
+      /**
+       * false: replaced by a later attempt
+       */
+      counts: boolean;
+      model: string;
+      /**
+       * Id of the key; empty: without a key
+       */
+      token_id: string;
+      /**
+       * Tier that served the request
+       */
+      service_tier: "priority" | "default" | "flex" | "batch";
+      /**
+       * End user that the request named; null: none, or erased
+       */
+      user: string | null;
+      end_reason: "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * Unix seconds
+       */
+      ended_at: number;
+      /**
+       * Until a place was free at the model
+       */
+      queue_ms: number;
+      /**
+       * To the first byte, waiting included; 0: there was none
+       */
+      first_byte_ms: number;
+      total_ms: number;
+      /**
+       * Cached ones included
+       */
+      input_tokens: number;
+      cached_input_tokens: number;
+      /**
+       * Reasoning included
+       */
+      output_tokens: number;
+      reasoning_tokens: number;
+      /**
+       * HTTP status of the host's response, 499: the client disconnected before; 0: unknown. A stream that fails later has 200
+       */
+      http_status: number;
+      /**
+       * Charged cents
+       */
+      cost: number;
+      account: string;
+      deploy_id: string;
+      instance_id: string;
+    }[];
+    has_more: boolean;
+  };
   "GET /v1/admin/requests/{request_id}": {
     attempts: {
       request_id: string;

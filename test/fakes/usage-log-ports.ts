@@ -78,6 +78,10 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
         if (after !== undefined && after !== request.id) throw requestUnknown();
         return { requests: whose === account ? [request].slice(0, limit) : [], hasMore: false };
       },
+      failures: async (_caller, _fromMs, limit) => ({
+        requests: [{ ...request, endReason: "engine_error" }].slice(0, limit),
+        hasMore: false,
+      }),
       find: async (id, whose) => {
         if (id !== request.id || (whose !== undefined && whose !== account)) throw requestUnknown();
         return [request];

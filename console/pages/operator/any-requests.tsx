@@ -6,9 +6,9 @@ import { text } from "../../text/operator-requests.ts";
 import { FilterField } from "../../ui/filters.tsx";
 import { Form } from "../../ui/form.tsx";
 import { Page, Section } from "../../ui/page.tsx";
-import { RequestList } from "./request-list.tsx";
+import { FailureList, RequestList } from "./request-list.tsx";
 
-/** Requests of one account, chosen first, and any request by its id. */
+/** Failed requests of all accounts, requests of one, and any request by its id. */
 export function AnyRequests(): ReactNode {
   const [account] = useFilter("account");
   const navigate = useNavigate();
@@ -30,7 +30,7 @@ export function AnyRequests(): ReactNode {
           <FilterField name="account" label={text.account} maxLength={64} />
         </Section>
       </SimpleGrid>
-      {account !== "" && <RequestList key={account} account={account} />}
+      {account === "" ? <FailureList /> : <RequestList key={account} account={account} />}
     </Page>
   );
 }

@@ -1,8 +1,8 @@
-// Finished requests of one account, for operators.
-import { Badge } from "@mantine/core";
+// Finished requests of one account, and failed ones of all, for operators.
+import { Badge, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
-import { usePages } from "../../api/hooks.ts";
+import { useGet, usePages } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
 import { endingOf } from "../../domain/request-phases.ts";
 import { text } from "../../text/operator-requests.ts";
@@ -12,6 +12,7 @@ import { FilterField, More } from "../../ui/filters.tsx";
 import { count, duration, usdOfCents } from "../../ui/format.ts";
 import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
+import { Section } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
 
 type RequestPage = Responses["GET /v1/admin/requests"];
@@ -49,6 +50,42 @@ export function RequestList({ account }: { account: string }): ReactNode {
     </Loaded>
   );
 }
+
+/** Of all accounts. */
+export function FailureList(): ReactNode {
+  const [from, setFrom] = useFilter("from");
+  const query = new URLSearchParams({ from: from || "now-1h", limit: "200" });
+  const failures = useGet<RequestPage>(`/v1/admin/failed-requests?${query}`, { everyMs: 30_000 });
+  return (
+    <Section title={text.failures.title} about={text.failures.about}>
+      <Loaded query={failures}>
+        {({ requests, has_more: hasMore }) => (
+          <>
+            <DataTable
+              name="failed-requests"
+              rows={requests}
+              columns={[...columns.slice(0, 2), accountColumn, ...columns.slice(2)]}
+              keyOf={({ request_id: id, attempt }) => `${id} ${attempt}`}
+              filters={<Choice label={text.period} options={text.failures.periods} value={from} onChange={setFrom} />}
+              empty={text.failures.empty}
+            />
+            {hasMore && <Text size="sm">{text.failures.more}</Text>}
+          </>
+        )}
+      </Loaded>
+    </Section>
+  );
+}
+
+const accountColumn: Column<Logged> = {
+  name: text.failures.account,
+  value: (one) => one.account,
+  show: ({ account }) => (
+    <Link to={`/accounts/${encodeURIComponent(account)}`} inherit>
+      <code>{account}</code>
+    </Link>
+  ),
+};
 
 function afterLast({ requests, has_more: hasMore }: RequestPage): readonly [string, string] | undefined {
   const last = requests.at(-1);

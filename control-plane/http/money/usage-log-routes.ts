@@ -95,6 +95,13 @@ const AdminRequestsQuery = Type.Object({
   ...RequestsQuery.properties,
 });
 
+const FailedQuery = Type.Object({
+  from: Type.Optional(
+    Type.String({ maxLength: 32, description: "Unix seconds, or now-1h (s, m, h, d, w, M), which is the default" }),
+  ),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 100 })),
+});
+
 /** Counts and durations of the usage record. */
 const shown = Object.fromEntries(
   shownFields.map(({ column, shown: description }) => [column, Type.Integer(description ? { description } : {})]),
@@ -186,6 +193,18 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     refusals: [404, 429],
     async handler({ query: { account, ...query } }) {
       const { requests, hasMore } = await pageOf(account as AccountId, query);
+      return { requests: requests.map(renderRequestForOperator), has_more: hasMore };
+    },
+  });
+
+  admin.get("/v1/admin/failed-requests", {
+    summary: "List failed requests of all accounts, newest first",
+    query: FailedQuery,
+    answer: AdminRequestPage,
+    refusals: [429],
+    async handler({ caller, query: { from = "now-1h", limit = 100 } }) {
+      const { fromMs } = readRange(from, undefined, Date.now());
+      const { requests, hasMore } = await requestLog.failures(caller.account, fromMs, limit);
       return { requests: requests.map(renderRequestForOperator), has_more: hasMore };
     },
   });

@@ -62,6 +62,25 @@ export function createRequestLogStore(db: Db): RequestLogStore {
       return (await page.execute().catch(tooLong("Looking through these requests"))).map(requestOf);
     },
 
+    async failures(fromMs, limit) {
+      // Account by account, because that is what the index of failures begins with.
+      const { rows: ids } = await sql<{ id: string }>`
+        select request_id as id from account cross join lateral (
+          select request_id, settled_at from usage
+          where account_id = account.account_id and end_reason <> 'stop' and end_reason not in (${sql.join(endedAsAsked)})
+            and gpu_ms = 0 and not voided and settled_at >= ${new Date(fromMs)}
+          order by settled_at desc limit ${limit}) failed
+        order by settled_at desc limit ${limit}`
+        .execute(db)
+        .catch(tooLong("Looking through these requests"));
+      if (ids.length === 0) return [];
+      const named = ids.map(({ id }) => id);
+      const query = requests.where("requestId", "in", named).where("voided", "=", false);
+      return (await query.orderBy("settledAt", "desc").orderBy("requestId", "desc").limit(limit).execute()).map(
+        requestOf,
+      );
+    },
+
     async position(account, id) {
       const row = await db
         .selectFrom("usage")

@@ -6,7 +6,7 @@ import { openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createEndUserStore } from "../../../control-plane/store/money/end-user-store.ts";
 import { ensureMoneyMonths } from "../../../control-plane/store/money/money-months.ts";
 import { createRequestLogStore } from "../../../control-plane/store/money/request-log-store.ts";
-import type { KeyId } from "../../../proto/ids.ts";
+import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { EndReason } from "../../../proto/usage.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, usageRecord } from "./world.ts";
@@ -65,6 +65,32 @@ describe("the request log", () => {
     await createEndUserStore(world.db).eraseEndUser(account, "ann");
     expect(await requests.find(records.ann.requestId, account)).toMatchObject([{ user: null }]);
     expect(await requests.find(records.old.requestId, account)).toMatchObject([{ user: null, httpStatus: 0 }]);
+  });
+
+  it("lists failures of all accounts, newest first, without voided attempts and GPU minutes", async () => {
+    const world = await openWorld(postgres);
+    const accounts = [await world.account(usd), await world.account(usd), await world.account(usd)] as const;
+    const one = (who: number, endReason: EndReason) =>
+      usageRecord(accounts[who] as AccountId, { input: 1, output: 1 }, { endReason });
+    const failed = [one(0, "engine_error"), one(1, "refused"), one(1, "lost")];
+    await world.settlement.settle([...failed, one(0, "stop"), one(2, "client_gone"), one(2, "stop")], "1");
+    const [late, middle, voided] = failed.map(({ requestId }) => requestId);
+    const at = (minutes: number, id: string | undefined) =>
+      world.pool.query("update usage set settled_at = settled_at - make_interval(mins => $1) where request_id = $2", [
+        minutes,
+        id,
+      ]);
+    await at(1, late);
+    await at(2, middle);
+    await world.pool.query("update usage set voided = true where request_id = $1", [voided]);
+    const requests = createRequestLog({ store: createRequestLogStore(world.db) });
+    const found = async (fromMs: number, limit: number) => {
+      const page = await requests.failures(accounts[2], fromMs, limit);
+      return { ids: page.requests.map(({ id }) => id), hasMore: page.hasMore };
+    };
+    expect(await found(0, 10)).toEqual({ ids: [late, middle], hasMore: false });
+    expect(await found(0, 1)).toEqual({ ids: [late], hasMore: true });
+    expect(await found(Date.now() - 90_000, 10)).toEqual({ ids: [late], hasMore: false });
   });
 
   it("finds a rare key, end user and failure among many requests without reading them all", async () => {
