@@ -1,5 +1,5 @@
 // Periodic work, normally done by one control plane at a time. The queue delivers at least once: each job must tolerate
-// repeated and concurrent runs.
+// repeated runs, and concurrent ones of several control planes.
 import type { Logger } from "pino";
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { Backend, JobsAddress } from "./backend.ts";
@@ -31,11 +31,15 @@ export function createRepeatedJobs(deps: {
   const byName = new Map(jobs.map((job) => [job.name, job]));
   const metrics = createJobMetrics(deps.registry);
   const stopping = new AbortController();
+  const running = new Set<string>();
 
   async function work({ name }: { readonly name: string }): Promise<void> {
     const job = byName.get(name);
     // A job of another version: control planes of that version run it.
     if (!job) return;
+    // A run that lasts beyond the next one's time must not take the slots of other jobs.
+    if (running.has(name)) return;
+    running.add(name);
     const beganMs = performance.now();
     try {
       await job.run(stopping.signal);
@@ -46,6 +50,8 @@ export function createRepeatedJobs(deps: {
       metrics.runs.inc({ job: name, outcome: "failed" });
       log.warn({ err: error, job: name }, "job failed; will retry at its next run");
       throw error;
+    } finally {
+      running.delete(name);
     }
   }
 

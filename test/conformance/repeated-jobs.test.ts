@@ -109,6 +109,36 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
     }, patient);
   });
 
+  it("run a job once at a time on each control plane, and others beside a long one", async () => {
+    const long = Promise.withResolvers<void>();
+    let [begun, turns] = [0, 0];
+    start(address, [
+      {
+        name: "long",
+        everyMs: 200,
+        run: () => {
+          begun += 1;
+          return long.promise;
+        },
+      },
+      {
+        name: "short",
+        everyMs: 200,
+        run: async () => {
+          turns += 1;
+        },
+      },
+    ]);
+    try {
+      await vi.waitFor(() => expect(begun).toBeGreaterThan(0), patient);
+      const before = turns;
+      await vi.waitFor(() => expect(turns).toBeGreaterThan(before + 5), patient);
+      expect(begun).toBe(1);
+    } finally {
+      long.resolve();
+    }
+  });
+
   // The clients of a Redis that vanishes like that find it out when TCP does, which no test can wait for.
   if (store.name === "PostgreSQL")
     it("continue after the server vanished from connections that stay open", async () => {
