@@ -13,12 +13,13 @@ export interface MailServer {
   send(mail: Mail): Promise<void>;
 }
 
-/** The server's words. `isFinal`: no other attempt can help. */
+/** The server's words, without control characters (PostgreSQL stores no NUL). `isFinal`: no other attempt can help. */
 export class MailRefused extends Error {
   readonly isFinal: boolean;
 
-  constructor(message: string, isFinal: boolean, cause: unknown) {
-    super(message.slice(0, 500), { cause });
+  // Without a cause: its message is as long as the server's reply, and may repeat the password.
+  constructor(message: string, isFinal: boolean) {
+    super(message.replace(/\p{Cc}+/gu, " ").slice(0, 500));
     this.isFinal = isFinal;
   }
 }

@@ -9,11 +9,13 @@ const minuteMs = 60_000;
 const retriesMs = [1, 5, 30, 120, 480].map((minutes) => minutes * minuteMs);
 /** Connections to the mail server. */
 const maxAtOnce = 4;
+/** Other jobs wait for this one, and the mail server may be slow. */
+const deliverForMs = 15_000;
 /** Longer than an attempt may take. */
 const lockMs = 2 * minuteMs;
 
 export interface Outbox {
-  /** Sends what is due. Any number of control planes may call it at the same time. */
+  /** Sends what is due, and begins no attempt after 15 s. Any number of control planes may call it at the same time. */
   deliver(signal: AbortSignal): Promise<void>;
 }
 
@@ -46,7 +48,8 @@ export function createOutbox(deps: {
 
   return {
     async deliver(signal) {
-      while (!signal.aborted) {
+      const endMs = performance.now() + deliverForMs;
+      while (!signal.aborted && performance.now() < endMs) {
         const claimed = await store.claim(maxAtOnce, lockMs);
         await Promise.all(claimed.map(attempt));
         if (claimed.length < maxAtOnce) return;
