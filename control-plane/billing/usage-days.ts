@@ -59,7 +59,7 @@ export interface UsageDays {
     from: string | undefined,
     to: string | undefined,
   ): Promise<{ readonly days: readonly UsageDay[]; readonly isTruncated: boolean }>;
-  /** Divides sums that an earlier version stored by month, until none are left. Idempotent. */
+  /** Divides sums that an earlier version stored by month, for about 20 s or until none are left. Idempotent. */
   divide(signal: AbortSignal): Promise<void>;
 }
 
@@ -67,6 +67,8 @@ const dayMs = 86_400_000;
 /** Chosen so that a chart shows each day; `usage_end_user` counts days as bits of a bigint. */
 export const maxDays = 62;
 const usualDays = 30;
+/** Other jobs wait for this one. */
+const divideForMs = 20_000;
 /** An account may have a hundred thousand tokens, but few pairs of a model and a key. */
 const maxItems = { model: 5_000, key: 5_000, model_and_key: 20_000, token: 5_000, user: 5_000 } as const;
 
@@ -98,7 +100,8 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
       return { days, isTruncated };
     },
     async divide(signal) {
-      while (!signal.aborted && (await deps.store.divideNext()));
+      const endMs = performance.now() + divideForMs;
+      while (!signal.aborted && performance.now() < endMs && (await deps.store.divideNext()));
     },
   };
 }

@@ -54,7 +54,7 @@ export function createJobs(deps: {
       { name: "series", everyMs: minuteMs / 2, run: deps.maintainSeries },
       { name: "incidents", everyMs: minuteMs / 4, run: deps.watchIncidents },
       { name: "limit-alerts", everyMs: minuteMs / 4, run: deps.watchLimits },
-      { name: "divide-usage", everyMs: 10 * minuteMs, run: deps.divideUsage },
+      { name: "divide-usage", everyMs: minuteMs, run: deps.divideUsage },
       ...(deps.deliverMails ? [{ name: "mails", everyMs: minuteMs / 4, run: deps.deliverMails }] : []),
       { name: "sweep-files", everyMs: 10 * minuteMs, run: deps.sweepFiles },
     ],

@@ -63,16 +63,25 @@ export function openDatabase(url: string, options: DatabaseOptions): OpenDatabas
 }
 
 const preparedName = /^\s*\/\* prepared: (\w+) \*\//;
+const ownLimit = /^\s*\/\* at most (\d+) s \*\//;
 
 /**
  * Statements that begin with the comment `prepared: NAME` are parsed and planned once per connection. For the few that run with
- * every group of records: one name must always have the same text.
+ * every group of records: one name must always have the same text. A reply to one that begins with `at most N s` may take that long;
+ * its transaction sets the server's limit.
  */
 class PreparingClient extends pg.Client {
   // biome-ignore lint/suspicious/noExplicitAny: the overloads of pg's own method.
   override query(config: any, values?: any, ...rest: any[]): any {
-    const name = typeof config === "string" && Array.isArray(values) ? preparedName.exec(config)?.[1] : undefined;
-    const statement = name === undefined ? config : { name, text: config };
+    const text = typeof config === "string" && Array.isArray(values) ? config : "";
+    const name = preparedName.exec(text)?.[1];
+    const seconds = ownLimit.exec(text)?.[1];
+    const statement =
+      name !== undefined
+        ? { name, text }
+        : seconds !== undefined
+          ? { text, query_timeout: (Number(seconds) + 1) * 1_000 }
+          : config;
     return (super.query as (...args: unknown[]) => unknown)(statement, values, ...rest);
   }
 }

@@ -90,7 +90,7 @@ $$;
 
 -- Computes all sums again, for the case that they differ from ledger and usage.
 create function rebuild_usage_days() returns void language sql as $$
-  lock table usage, ledger_entry, usage_day, usage_token, usage_end_user in share row exclusive mode;
+  lock table usage_undivided, usage, ledger_entry, usage_day, usage_token, usage_end_user in share row exclusive mode;
   delete from usage_day;
   delete from usage_undivided;
   delete from usage_token;
@@ -119,72 +119,84 @@ $$;
 
 const divide = `
 -- Moves sums of a month to its days, in order, until about 20,000 records were read or the month is divided. Returns whether days remain. The
--- account's settlements wait in the meantime. The month's sum never changes: what a day receives leaves the row of day 0.
+-- month's sum never changes: what a day receives leaves the row of day 0.
+-- A settlement changes records and sums by the same amounts, so their difference is constant: what the records came to before sums were by
+-- day. It is computed without a lock, and the account's settlements wait only while it is written.
 create function divide_usage_days(of_account text, of_month integer) returns boolean language plpgsql as $$
 declare
-  one_day smallint; from_at timestamptz; to_at timestamptz; day_records bigint; read_records bigint := 0;
+  one_day smallint; from_at timestamptz; to_at timestamptz; is_last boolean := false; found_days jsonb; found_tokens jsonb;
+  moved jsonb := '[]'; moved_tokens jsonb := '[]'; read_records numeric := 0;
 begin
-  perform from budget where budget_id = 'account/' || of_account for update;
-  while read_records < 20000 loop
+  while read_records < 20000 and not is_last loop
     update usage_undivided set through = through + 1 where account_id = of_account and month = of_month returning through into one_day;
     if not found then return false; end if;
     from_at := make_timestamptz(of_month / 12, of_month % 12 + 1, one_day, 0, 0, 0, 'UTC');
     to_at := from_at + interval '24 hours';
-    -- What settlements added to the day since is among its records.
-    with added as (
-      delete from usage_day where account_id = of_account and month = of_month and day = one_day returning *
-    )
-    insert into usage_day as d (account_id, month, day, key_id, model, price_version, discount_id, deploy_id, records, requests, entries,
-      cost, tokens, output_tokens, gpu_ms, characters, audio_ms, images, image_milli)
-    select account_id, month, 0, key_id, model, price_version, discount_id, deploy_id, records, requests, entries, cost, tokens, output_tokens,
-      gpu_ms, characters, audio_ms, images, image_milli from added
-    on conflict (account_id, month, day, key_id, model, price_version, discount_id) do update set
-      deploy_id = greatest(d.deploy_id, excluded.deploy_id),
-      records = d.records + excluded.records,
-      requests = d.requests + excluded.requests,
-      entries = d.entries + excluded.entries,
-      cost = d.cost + excluded.cost,
-      tokens = d.tokens + excluded.tokens,
-      output_tokens = d.output_tokens + excluded.output_tokens,
-      gpu_ms = d.gpu_ms + excluded.gpu_ms,
-      characters = d.characters + excluded.characters,
-      audio_ms = d.audio_ms + excluded.audio_ms,
-      images = d.images + excluded.images,
-      image_milli = d.image_milli + excluded.image_milli;
-    insert into usage_day (account_id, month, day, key_id, model, price_version, discount_id, deploy_id, records, requests, entries,
-      cost, tokens, output_tokens, gpu_ms, characters, audio_ms, images, image_milli)
-    select account_id, month, day, key_id, model, price_version, discount_id, deploy_id, records, requests, entries, cost, tokens,
-      output_tokens, gpu_ms, characters, audio_ms, images, image_milli from usage_days_of(of_account, from_at, to_at);
-    insert into usage_day as d (account_id, month, day, key_id, model, price_version, discount_id, deploy_id, records, requests, entries,
-      cost, tokens, output_tokens, gpu_ms, characters, audio_ms, images, image_milli)
-    select account_id, month, 0, key_id, model, price_version, discount_id, deploy_id, -records, -requests, -entries, -cost, -tokens,
-      -output_tokens, -gpu_ms, -characters, -audio_ms, -images, -image_milli
-    from usage_day where account_id = of_account and month = of_month and day = one_day
-    on conflict (account_id, month, day, key_id, model, price_version, discount_id) do update set
-      deploy_id = greatest(d.deploy_id, excluded.deploy_id),
-      records = d.records + excluded.records,
-      requests = d.requests + excluded.requests,
-      entries = d.entries + excluded.entries,
-      cost = d.cost + excluded.cost,
-      tokens = d.tokens + excluded.tokens,
-      output_tokens = d.output_tokens + excluded.output_tokens,
-      gpu_ms = d.gpu_ms + excluded.gpu_ms,
-      characters = d.characters + excluded.characters,
-      audio_ms = d.audio_ms + excluded.audio_ms,
-      images = d.images + excluded.images,
-      image_milli = d.image_milli + excluded.image_milli;
-    delete from usage_token where account_id = of_account and day = (from_at at time zone 'UTC')::date;
-    insert into usage_token (account_id, day, token_budget, key_id, requests, input_tokens, output_tokens, cost)
-    select * from usage_tokens_of(of_account, from_at, to_at);
-    select coalesce(sum(records), 0) into day_records from usage_day
-    where account_id = of_account and month = of_month and day = one_day;
-    read_records := read_records + day_records;
-    if date_part('day', to_at at time zone 'UTC') = 1 then
-      delete from usage_day where account_id = of_account and month = of_month and day = 0;
-      delete from usage_undivided where account_id = of_account and month = of_month;
-      return false;
-    end if;
+    is_last := date_part('day', to_at at time zone 'UTC') = 1;
+    select jsonb_agg(d), coalesce(sum(d.read), 0) + read_records into found_days, read_records from (
+      select account_id, month, day, key_id, model, price_version, discount_id, max(deploy_id) as deploy_id, sum(records) as records,
+        sum(requests) as requests, sum(entries) as entries, sum(cost) as cost, sum(tokens) as tokens, sum(output_tokens) as output_tokens,
+        sum(gpu_ms) as gpu_ms, sum(characters) as characters, sum(audio_ms) as audio_ms, sum(images) as images,
+        sum(image_milli) as image_milli, sum(read) as read
+      from (
+        select account_id, month, day, key_id, model, price_version, discount_id, deploy_id, records, requests, entries, cost, tokens,
+          output_tokens, gpu_ms, characters, audio_ms, images, image_milli, records as read
+        from usage_days_of(of_account, from_at, to_at)
+        union all
+        select account_id, month, day, key_id, model, price_version, discount_id, deploy_id, -records, -requests, -entries, -cost, -tokens,
+          -output_tokens, -gpu_ms, -characters, -audio_ms, -images, -image_milli, 0
+        from usage_day where account_id = of_account and month = of_month and day = one_day
+      ) part group by account_id, month, day, key_id, model, price_version, discount_id) d;
+    select jsonb_agg(t) into found_tokens from (
+      select account_id, day, token_budget, max(key_id) as key_id, sum(requests) as requests, sum(input_tokens) as input_tokens,
+        sum(output_tokens) as output_tokens, sum(cost) as cost
+      from (
+        select * from usage_tokens_of(of_account, from_at, to_at)
+        union all
+        select account_id, day, token_budget, key_id, -requests, -input_tokens, -output_tokens, -cost
+        from usage_token where account_id = of_account and day = (from_at at time zone 'UTC')::date
+      ) part group by account_id, day, token_budget
+      having sum(requests) <> 0 or sum(input_tokens) <> 0 or sum(output_tokens) <> 0 or sum(cost) <> 0) t;
+    moved := moved || coalesce(found_days, '[]');
+    moved_tokens := moved_tokens || coalesce(found_tokens, '[]');
   end loop;
-  return true;
+
+  -- Settlements of the account hold it while they write sums.
+  perform from budget where budget_id = 'account/' || of_account for update;
+  insert into usage_day as d (account_id, month, day, key_id, model, price_version, discount_id, deploy_id, records, requests, entries,
+    cost, tokens, output_tokens, gpu_ms, characters, audio_ms, images, image_milli)
+  select account_id, month, day, key_id, model, price_version, discount_id, deploy_id, records, requests, entries, cost, tokens,
+    output_tokens, gpu_ms, characters, audio_ms, images, image_milli from jsonb_populate_recordset(null::usage_day, moved)
+  union all
+  select account_id, month, 0, key_id, model, price_version, discount_id, max(deploy_id), -sum(records), -sum(requests), -sum(entries),
+    -sum(cost), -sum(tokens), -sum(output_tokens), -sum(gpu_ms), -sum(characters), -sum(audio_ms), -sum(images), -sum(image_milli)
+  from jsonb_populate_recordset(null::usage_day, moved)
+  group by account_id, month, key_id, model, price_version, discount_id
+  on conflict (account_id, month, day, key_id, model, price_version, discount_id) do update set
+    deploy_id = greatest(d.deploy_id, excluded.deploy_id),
+    records = d.records + excluded.records,
+    requests = d.requests + excluded.requests,
+    entries = d.entries + excluded.entries,
+    cost = d.cost + excluded.cost,
+    tokens = d.tokens + excluded.tokens,
+    output_tokens = d.output_tokens + excluded.output_tokens,
+    gpu_ms = d.gpu_ms + excluded.gpu_ms,
+    characters = d.characters + excluded.characters,
+    audio_ms = d.audio_ms + excluded.audio_ms,
+    images = d.images + excluded.images,
+    image_milli = d.image_milli + excluded.image_milli;
+  insert into usage_token as t (account_id, day, token_budget, key_id, requests, input_tokens, output_tokens, cost)
+  select account_id, day, token_budget, key_id, requests, input_tokens, output_tokens, cost
+  from jsonb_populate_recordset(null::usage_token, moved_tokens)
+  on conflict (account_id, day, token_budget) do update set
+    requests = t.requests + excluded.requests,
+    input_tokens = t.input_tokens + excluded.input_tokens,
+    output_tokens = t.output_tokens + excluded.output_tokens,
+    cost = t.cost + excluded.cost;
+  if is_last then
+    delete from usage_day where account_id = of_account and month = of_month and day = 0;
+    delete from usage_undivided where account_id = of_account and month = of_month;
+  end if;
+  return not is_last;
 end $$;
 `;

@@ -49,8 +49,10 @@ export function createUsageDayStore(db: Db): UsageDayStore {
     async divideNext() {
       const { rows } = await inTransaction(db, async (trx) => {
         // A day of millions of records exceeds the time limit of requests.
-        await sql`set local statement_timeout = 0`.execute(trx);
-        return sql`select divide_usage_days(account_id, month) from usage_undivided limit 1`.execute(trx);
+        await sql`set local statement_timeout = '120s'`.execute(trx);
+        // At random: a month that cannot be divided must not stop the others.
+        return sql`/* at most 120 s */ select divide_usage_days(account_id, month)
+          from (select account_id, month from usage_undivided order by random() limit 1) one`.execute(trx);
       });
       return rows.length > 0;
     },

@@ -1,11 +1,12 @@
 // Sums of usage by day: the same as the records, also where an earlier version stored them by month.
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { createUsageDays, usageDimensions } from "../../../control-plane/billing/usage-days.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { openWorld, usageRecord, type World, wholeBooks } from "./world.ts";
+import { log, openWorld, usageRecord, type World, wholeBooks } from "./world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -132,4 +133,82 @@ it("are divided from sums by month, beside settlements that change days of befor
   expect((await world.pool.query("select from usage_undivided")).rows).toEqual([]);
   expect((await world.pool.query("select from usage_day where day = 0")).rows).toEqual([]);
   expect(await checkBooks(world.db)).toEqual(wholeBooks);
+});
+
+/** Runs `sql` before each read of a day's records. */
+async function beforeEachDay(world: World, sql: string) {
+  const { rows } = await world.pool.query("select pg_get_function_result('usage_days_of'::regproc) as type");
+  await world.pool.query(
+    `alter function usage_days_of rename to usage_days_at_once;
+     create function usage_days_of(of_account text, from_at timestamptz, to_at timestamptz) returns ${rows[0].type}
+     stable language plpgsql as $$ begin
+       ${sql};
+       return query select * from usage_days_at_once(of_account, from_at, to_at);
+     end $$`,
+  );
+}
+
+/** A month that takes three seconds to divide. */
+async function slowMonth(world: World): Promise<number> {
+  await storeByMonth(world);
+  const { rows } = await world.pool.query("select max(month) as month from usage_undivided");
+  await world.pool.query(
+    "select divide_usage_days(account_id, month) from usage_undivided where month < (select max(month) from usage_undivided)",
+  );
+  await beforeEachDay(world, "perform pg_sleep(0.1)");
+  return rows[0].month;
+}
+
+it("are divided without a wait for settlements of the account", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(usd);
+  const records = await useForDays(world, account);
+  const month = await slowMonth(world);
+  const done: string[] = [];
+  const dividing = world.pool.query("select divide_usage_days($1, $2)", [account, month]).then(() => done.push("days"));
+  await vi.waitFor(async () => {
+    const { rows } = await world.pool.query("select from pg_stat_activity where wait_event = 'PgSleep'");
+    expect(rows).toHaveLength(1);
+  });
+  const retried = usageRecord(
+    account,
+    { input: 1, output: 1 },
+    { requestId: records[0]?.requestId as RequestId, attempt: 2 },
+  );
+  await world.settlement
+    .settle([usageRecord(account, { input: 3, output: 4 }), retried], "1")
+    .then(() => done.push("settled"));
+  await dividing;
+  expect(done).toEqual(["settled", "days"]);
+  expect((await world.pool.query("select from usage_undivided")).rows).toEqual([]);
+  expect(await checkBooks(world.db)).toEqual(wholeBooks);
+});
+
+it("are divided by a job that may take longer than a request", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(usd);
+  await useForDays(world, account);
+  await slowMonth(world);
+  const { db, close } = openDatabase(world.url, { maxConnections: 1, statementTimeoutMs: 300, log });
+  onTestFinished(close);
+  expect(await createUsageDayStore(db).divideNext()).toBe(true);
+  expect((await world.pool.query("select from usage_undivided")).rows).toEqual([]);
+});
+
+it("are divided for other accounts where those of one account cannot be", async () => {
+  const world = await openWorld(postgres);
+  const [broken, account] = [await world.account(usd), await world.account(usd)];
+  await useForDays(world, broken);
+  await useForDays(world, account);
+  await storeByMonth(world);
+  await beforeEachDay(world, `if of_account = '${broken}' then raise exception 'as the test wants'; end if`);
+  const { divide } = daysOf(world);
+  await vi.waitFor(
+    async () => {
+      await divide(new AbortController().signal).catch(() => undefined);
+      const { rows } = await world.pool.query("select distinct account_id from usage_undivided");
+      expect(rows).toEqual([{ account_id: broken }]);
+    },
+    { timeout: 30_000 },
+  );
 });
