@@ -11,6 +11,22 @@ export function cpuMs(pid: number): number {
   return ((Number(fields[11]) + Number(fields[12])) * 1000) / ticksPerSecond;
 }
 
+/** CPU time of the processes that `pid` started, also of those that ended. */
+export function childrenCpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const ended = ((Number(fields[13]) + Number(fields[14])) * 1000) / ticksPerSecond;
+  const running = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ");
+  return running.reduce(
+    (sum, child) => sum + Number(readFileSync(`/proc/${child}/schedstat`, "utf8").split(" ")[0]) / 1e6,
+    ended,
+  );
+}
+
+export function parentOf(pid: number): number {
+  return Number(/PPid:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
+}
+
 export function residentMiB(pid: number): number {
   const line = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
   return Number(line?.[1] ?? 0) / 1024;

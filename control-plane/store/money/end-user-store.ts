@@ -35,8 +35,19 @@ const keyOf = (account: string, name: string): string => `${account}\0${name}`;
 export function createEndUserStore(db: Db): EndUserStore {
   return asked<EndUserStore>({
     async endUserSums(account, { fromDay, toDay, by, model, key, user, order }, after, limit) {
-      const period = sql`to_char(day, ${by === "day" ? "YYYY-MM-DD" : "YYYY-MM"})`;
-      const name = sql`coalesce(name, '') collate "C"`;
+      // Days before those of the page are not read again.
+      const from = after && firstDayOf(after.period) > fromDay ? firstDayOf(after.period) : fromDay;
+      const used = sql`
+        from usage_end_user where account_id = ${account} and day >= ${from}::date and day <= ${toDay}::date
+          ${model === undefined ? sql`` : sql`and model = ${model}`}
+          ${key === undefined ? sql`` : sql`and key_id = ${key}`}
+          ${user === undefined ? sql`` : sql`and end_user = (select end_user_id from end_user where account_id = ${account} and name = ${user})`}`;
+      // A month is summed before its names are read; days are read in order until the page is full.
+      const sums =
+        by === "day"
+          ? sql`select day as period, end_user, requests, input_tokens as input, output_tokens as output, cost ${used}`
+          : sql`select date_trunc('month', day::timestamp)::date as period, end_user, sum(requests) as requests,
+              sum(input_tokens) as input, sum(output_tokens) as output, sum(cost) as cost ${used} group by 1, 2`;
       const { rows } = await sql<{
         period: string;
         name: string;
@@ -45,15 +56,14 @@ export function createEndUserStore(db: Db): EndUserStore {
         output: string;
         cost: string;
       }>`
-        select ${period} as period, ${name} as name, sum(requests) as requests, sum(input_tokens) as input,
-          sum(output_tokens) as output, sum(cost) as cost
-        from usage_end_user u left join end_user e on e.end_user_id = u.end_user
-        where u.account_id = ${account} and day >= ${fromDay}::date and day <= ${toDay}::date
-          ${model === undefined ? sql`` : sql`and model = ${model}`}
-          ${key === undefined ? sql`` : sql`and key_id = ${key}`}
-          ${user === undefined ? sql`` : sql`and e.name = ${user}`}
-          ${after ? sql`and (${period}, ${name}) > (${after.period}, ${after.user})` : sql``}
-        group by 1, 2 order by ${order === "cost" ? sql`sum(cost) desc, 1, 2` : sql`1, 2`} limit ${limit}`
+        select to_char(period, ${by === "day" ? "YYYY-MM-DD" : "YYYY-MM"}) as period, name, sum(requests) as requests, sum(input) as input,
+          sum(output) as output, sum(cost) as cost
+        from (
+          select s.*, coalesce(name, '') collate "C" as name from (${sums}) s left join end_user e on e.end_user_id = s.end_user
+        ) named
+        ${after ? sql`where (named.period, name) > (${firstDayOf(after.period)}::date, ${after.user})` : sql``}
+        group by named.period, name
+        order by ${order === "cost" ? sql`sum(cost) desc, named.period, name` : sql`named.period, name`} limit ${limit}`
         .execute(db)
         .catch(tooLong("Summing usage by end user"));
       return rows.map((row) => ({
@@ -76,3 +86,6 @@ export function createEndUserStore(db: Db): EndUserStore {
     },
   });
 }
+
+/** First day of YYYY-MM-DD or YYYY-MM. */
+const firstDayOf = (period: string): string => period.padEnd(10, "-01");

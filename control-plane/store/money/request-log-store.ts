@@ -36,11 +36,15 @@ export function createRequestLogStore(db: Db): RequestLogStore {
 
   return asked<RequestLogStore>({
     async page(account, { fromMs, toMs, ...filter }, after, limit) {
+      // No index is by model.
+      const period =
+        filter.model === undefined ? { fromMs, toMs } : await daysOf(db, account, filter.model, { fromMs, toMs });
+      if (!period) return [];
       let query = requests
         .where("accountId", "=", account)
         .where("voided", "=", false)
-        .where("settledAt", ">=", new Date(fromMs))
-        .where("settledAt", "<", new Date(toMs));
+        .where("settledAt", ">=", new Date(period.fromMs))
+        .where("settledAt", "<", new Date(period.toMs));
       const { model, key, user, endReason, status, onlyFailed = false } = filter;
       if (model !== undefined) query = query.where("model", "=", model);
       if (key !== undefined) query = query.where("keyId", "=", key);
@@ -110,6 +114,27 @@ export function createRequestLogStore(db: Db): RequestLogStore {
       return labelled.length === 0 ? [] : named(labelled.map((row) => row.requestId));
     },
   });
+}
+
+/** Returns the part of a period that has usage of a model, by whole days; undefined: it has none. */
+async function daysOf(
+  db: Db,
+  account: AccountId,
+  model: string,
+  period: { readonly fromMs: number; readonly toMs: number },
+) {
+  const monthOf = (ms: number) => new Date(ms).getUTCFullYear() * 12 + new Date(ms).getUTCMonth();
+  // Day 0 is any day of its month.
+  const { rows } = await sql<{ first: Date | null; last: Date | null }>`
+    select min(start) as first, max(start + case day when 0 then interval '31 days' else interval '24 hours' end) as last
+    from (
+      select day, make_timestamptz(month / 12, month % 12 + 1, greatest(day, 1), 0, 0, 0, 'UTC') as start
+      from usage_day where account_id = ${account} and model = ${model} and records <> 0
+        and month between ${monthOf(period.fromMs)} and ${monthOf(period.toMs)}
+    ) days`.execute(db);
+  const [days] = rows;
+  if (!days?.first || !days.last) return undefined;
+  return { fromMs: Math.max(period.fromMs, days.first.getTime()), toMs: Math.min(period.toMs, days.last.getTime()) };
 }
 
 /** Counts and durations; a bigint column of them stays within 2^53. */

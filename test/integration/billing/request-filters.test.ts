@@ -28,6 +28,32 @@ interface Terms {
 }
 
 describe("the request log", () => {
+  it("is filtered by model, on all days with its usage, also while sums are by month", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const records = ["acme/a", "acme/b", "acme/a", "acme/a"].map((model) =>
+      usageRecord(account, { input: 1, output: 1 }, { model }),
+    );
+    await world.settlement.settle(records, "1");
+    const ids = records.map(({ requestId }) => requestId);
+    for (const [n, days] of [0, 2, 20, 40].entries())
+      await world.pool.query("update usage set settled_at = settled_at - $1::interval where request_id = $2", [
+        `${days} days`,
+        ids[n],
+      ]);
+    await world.pool.query("select rebuild_usage_days()");
+    const requests = createRequestLog({ store: createRequestLogStore(world.db) });
+    const found = async (model: string) =>
+      (await requests.list(account, { ...all, model }, undefined, 10)).requests.map(({ id }) => ids.indexOf(id));
+    const byModel = [[0, 2, 3], [1], []];
+    expect(await Promise.all(["acme/a", "acme/b", "acme/c"].map(found))).toEqual(byModel);
+    await world.pool.query(`create table months as select * from usage_month;
+       delete from usage_day;
+       insert into usage_day (account_id, month, key_id, model, price_version, discount_id, deploy_id, records, entries, cost, tokens, gpu_ms,
+         characters, audio_ms, images, image_milli) select * from months`);
+    expect(await Promise.all(["acme/a", "acme/b", "acme/c"].map(found))).toEqual(byModel);
+  });
+
   it("is filtered by key, end user, HTTP status and end reason, of one account", async () => {
     const world = await openWorld(postgres);
     const [account, stranger] = [await world.account(usd), await world.account(usd)];
