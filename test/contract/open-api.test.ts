@@ -16,10 +16,19 @@ afterAll(() => app.close());
 interface Operation {
   readonly summary?: string;
   readonly tags?: readonly string[];
-  readonly parameters?: readonly { readonly name: string }[];
+  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly schema: QuerySchema }[];
   readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
   readonly security?: readonly object[];
   readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, Media>> }>>;
+}
+interface QuerySchema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly anyOf?: readonly QuerySchema[];
+  readonly oneOf?: readonly QuerySchema[];
+  readonly items?: QuerySchema;
+  readonly maxLength?: number;
 }
 interface Media {
   readonly schema?: object;
@@ -68,6 +77,20 @@ it("describes every pattern in words instead of showing it", () => {
     expect(detail, pattern).toMatchObject({ msg: expect.stringMatching(/^Input should (be|hold) /) });
     expect(detail?.msg).not.toContain("another form");
   }
+});
+
+it("bounds the length of every query string: beyond that of all headers, a request is refused with 431", () => {
+  const strings = (schema: QuerySchema): readonly QuerySchema[] => [
+    ...(schema.type === "string" && !schema.enum && schema.const === undefined ? [schema] : []),
+    ...[...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.items ? [schema.items] : [])].flatMap(strings),
+  ];
+  const found = operations().flatMap(({ path, operation }) =>
+    (operation.parameters ?? [])
+      .filter((parameter) => parameter.in === "query")
+      .flatMap(({ name, schema }) => strings(schema).map(({ maxLength }) => ({ at: `${path} ${name}`, maxLength }))),
+  );
+  expect(found.length).toBeGreaterThan(80);
+  expect(found.filter(({ maxLength = Number.POSITIVE_INFINITY }) => maxLength > 8_192)).toEqual([]);
 });
 
 it("serves aliases without describing them twice", () => {

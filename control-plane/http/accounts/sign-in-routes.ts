@@ -148,7 +148,9 @@ export function addCliLoginRoutes(endpoints: Endpoints, app: FastifyInstance, { 
   open.get("/github/cli/login", {
     summary: "Wait until a person confirms this login at /login?cli=<login_id>; returns a key once",
     holdsSecrets: true,
-    query: Type.Object({ login_id: Type.String({ pattern: loginIdForm, description: "32 random characters" }) }),
+    query: Type.Object({
+      login_id: Type.String({ maxLength: 32, pattern: loginIdForm, description: "32 random characters" }),
+    }),
     answer: Type.Object({ access_token: Type.String() }),
     refusals: [404, 408, 429],
     async handler({ query, reply }) {

@@ -210,7 +210,7 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: Account
 
   own.get("/v1/scoped-jwt", {
     summary: "Get the restrictions and the spending of a scoped token of this account",
-    query: Type.Object({ jwtoken: Type.String({ description: "The token" }) }),
+    query: Type.Object({ jwtoken: Type.String({ maxLength: 8192, description: "The token" }) }),
     answer: ScopedJwtState,
     refusals: [404],
     async handler({ caller, query }) {

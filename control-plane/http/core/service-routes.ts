@@ -116,7 +116,7 @@ export function addServiceRoutes(
   open.get("/cli/version", {
     summary: "Get the oldest supported and the latest version of the command line",
     isFromMemory: true,
-    query: Type.Object({ version: Type.String({ description: "Version of the client" }) }),
+    query: Type.Object({ version: Type.String({ maxLength: 128, description: "Version of the client" }) }),
     answer: Type.Object({ min: Type.String(), update: Type.String(), latest: Type.String() }),
     handler: () => ({ min: oldestClient, update: oldestClient, latest: version }),
   });

@@ -71,7 +71,9 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
   own.get("/deploy/list", {
     isOpenToOperators: true,
     summary: "List deployments of the account, including failed ones and the last 1,000 deleted ones",
-    query: Type.Object({ status: Type.Optional(Type.String({ description: "Comma list of statuses" })) }),
+    query: Type.Object({
+      status: Type.Optional(Type.String({ maxLength: 500, description: "Comma list of statuses" })),
+    }),
     answer: Type.Array(DeploymentRecord),
     refusals: [400],
     async handler({ caller, query }) {

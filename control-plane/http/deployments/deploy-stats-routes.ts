@@ -13,8 +13,10 @@ const figure = (description: string) => Type.Number({ description });
 const failed = "Failed requests, including those that the model server refused";
 
 const StatsRange = Type.Object({
-  from: Type.Optional(Type.String({ description: "Unix seconds, or now-5h (s, m, h, d, w, M); default five hours" })),
-  to: Type.Optional(Type.String({ description: "Unix seconds or now, which is the default" })),
+  from: Type.Optional(
+    Type.String({ maxLength: 40, description: "Unix seconds, or now-5h (s, m, h, d, w, M); default five hours" }),
+  ),
+  to: Type.Optional(Type.String({ maxLength: 40, description: "Unix seconds or now, which is the default" })),
 });
 
 const RequestCounts = Type.Array(Type.Object({ model_name: Type.String(), requests: Type.Integer() }));

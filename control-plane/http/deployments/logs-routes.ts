@@ -11,11 +11,11 @@ const monthMs = 31 * 24 * 3_600_000;
 const limitMs = 15_000;
 
 const times = {
-  from: Type.Optional(Type.String({ description: "Unix seconds" })),
-  to: Type.Optional(Type.String({ description: "Unix seconds" })),
+  from: Type.Optional(Type.String({ maxLength: 40, description: "Unix seconds" })),
+  to: Type.Optional(Type.String({ maxLength: 40, description: "Unix seconds" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
 };
-const range = { deploy_id: Type.String(), ...times };
+const range = { deploy_id: Type.String({ maxLength: 64 }), ...times };
 export const logRange = Type.Object(times);
 const common = { refusals: [400, 404] } as const;
 
@@ -26,7 +26,10 @@ export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFe
     isOpenToOperators: true,
     ...common,
     summary: "Get log lines of a deployment by instance",
-    query: Type.Object({ ...range, pod_name: Type.Optional(Type.String({ description: "Only this instance" })) }),
+    query: Type.Object({
+      ...range,
+      pod_name: Type.Optional(Type.String({ maxLength: 64, description: "Only this instance" })),
+    }),
     answer: PodLogEntries,
     async handler({ caller, query, reply }) {
       const asked = rangeOf(query.from, query.to, query.limit ?? 100);

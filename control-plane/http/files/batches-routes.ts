@@ -78,7 +78,7 @@ const BatchRecord = Type.Object({
 type BatchRecord = Static<typeof BatchRecord>;
 
 const BatchQuery = Type.Object({
-  after: Type.Optional(Type.String({ description: "Id of the last item of the previous page" })),
+  after: Type.Optional(Type.String({ maxLength: 64, description: "Id of the last item of the previous page" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
 });
 

@@ -38,7 +38,7 @@ const FileRecord = Type.Object({
 type FileRecord = Static<typeof FileRecord>;
 
 const FileQuery = Type.Object({
-  after: Type.Optional(Type.String({ description: "Id of the last item of the previous page" })),
+  after: Type.Optional(Type.String({ maxLength: 64, description: "Id of the last item of the previous page" })),
   purpose: Type.Optional(Type.Unsafe<"batch" | "batch_output">({ type: "string", enum: ["batch", "batch_output"] })),
   order: Type.Optional(Type.Unsafe<"asc" | "desc">({ type: "string", enum: ["asc", "desc"], default: "desc" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, default: 10_000 })),

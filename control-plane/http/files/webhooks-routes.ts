@@ -53,7 +53,7 @@ const WebhookDeliveryDetail = Type.Interface([WebhookDeliveryBody], {
 });
 
 const WebhookDeliveryQuery = Type.Object({
-  cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page" })),
+  cursor: Type.Optional(Type.String({ maxLength: 256, description: "`next_cursor` of the previous page" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
 });
 
@@ -120,7 +120,7 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
   open.get("/v1/webhooks/results/:request_id", {
     summary: "Get results that were too large for a delivery, by its signed link",
     holdsSecrets: true,
-    query: Type.Object({ expires: Type.String(), sig: Type.String() }),
+    query: Type.Object({ expires: Type.String({ maxLength: 20 }), sig: Type.String({ maxLength: 128 }) }),
     answer: Type.Object({}, { description: "Reply of the model's task" }),
     refusals: [404],
     async handler({ params, query, reply }) {

@@ -62,8 +62,8 @@ export const ModelPage = Type.Object({
   limit: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 1000, default: 20, description: "With `anthropic-version`" }),
   ),
-  after_id: Type.Optional(Type.String({ description: "With `anthropic-version`" })),
-  before_id: Type.Optional(Type.String({ description: "With `anthropic-version`" })),
+  after_id: Type.Optional(Type.String({ maxLength: 256, description: "With `anthropic-version`" })),
+  before_id: Type.Optional(Type.String({ maxLength: 256, description: "With `anthropic-version`" })),
 });
 export type ModelPage = Static<typeof ModelPage>;
 

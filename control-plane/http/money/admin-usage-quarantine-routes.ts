@@ -9,7 +9,7 @@ const note = Type.String({ maxLength: 1024, description: "Kept in the audit log"
 
 const QuarantineQuery = Type.Object({
   host_id: Type.Optional(Type.String({ maxLength: 64 })),
-  cursor: Type.Optional(Type.String({ pattern: "^\\d{1,18}$" })),
+  cursor: Type.Optional(Type.String({ maxLength: 18, pattern: "^\\d{1,18}$" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200 })),
 });
 

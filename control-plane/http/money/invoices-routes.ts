@@ -88,7 +88,7 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
 
   open.get("/invoices/:invoice_id", {
     summary: "Get an invoice as a page, by its signed link",
-    query: Type.Object({ sig: Type.String() }),
+    query: Type.Object({ sig: Type.String({ maxLength: 128 }) }),
     answer: Type.String({ description: "HTML" }),
     refusals: [404],
     async handler({ params, query, reply }) {

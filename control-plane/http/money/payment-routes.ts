@@ -72,15 +72,17 @@ export type UsageByKeyBody = Static<typeof UsageByKeyBody>;
 
 const Period = Type.Object({
   from: Type.Optional(
-    Type.String({ default: "current", description: "YYYY.MM, current, current(-N) or unix seconds" }),
+    Type.String({ maxLength: 40, default: "current", description: "YYYY.MM, current, current(-N) or unix seconds" }),
   ),
-  to: Type.Optional(Type.String({ description: "Same format; default: only the month of `from`" })),
+  to: Type.Optional(Type.String({ maxLength: 40, description: "Same format; default: only the month of `from`" })),
 });
 
 export const InvoiceQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 10 })),
-  starting_after: Type.Optional(Type.String({ description: "Id of the last invoice of the previous page" })),
-  invoice_type: Type.Optional(Type.String({ description: "The only type is `usage`" })),
+  starting_after: Type.Optional(
+    Type.String({ maxLength: 64, description: "Id of the last invoice of the previous page" }),
+  ),
+  invoice_type: Type.Optional(Type.String({ maxLength: 64, description: "The only type is `usage`" })),
 });
 
 export const InvoiceBody = Type.Object({

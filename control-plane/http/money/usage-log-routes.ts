@@ -61,7 +61,7 @@ const UsageDaysBody = Type.Object({
 });
 type UsageDaysBody = Static<typeof UsageDaysBody>;
 
-const time = (description: string) => Type.Optional(Type.String({ description }));
+const time = (description: string) => Type.Optional(Type.String({ maxLength: 40, description }));
 
 const named = (more: object) => Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\u0000]*$", ...more });
 
@@ -73,6 +73,7 @@ const RequestsQuery = Type.Object({
   user: Type.Optional(named({ description: "End user that the request named" })),
   status: Type.Optional(
     Type.String({
+      maxLength: 3,
       pattern: "^[1-5]([0-9]{2}|xx)$",
       description: "HTTP status such as 429, or all of a hundred such as 4xx",
     }),

@@ -284,7 +284,7 @@ export const ResponseQuery = Type.Object({
 export const InputItemsQuery = Type.Object({
   order: Type.Optional(Type.Unsafe<"asc" | "desc">({ type: "string", enum: ["asc", "desc"], default: "desc" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
-  after: Type.Optional(Type.String({ description: "Id of the last item of the page before" })),
+  after: Type.Optional(Type.String({ maxLength: 256, description: "Id of the last item of the page before" })),
 });
 
 export const InputItems = Type.Object({
