@@ -49,7 +49,10 @@ describe("use by day", () => {
   const daysOf = (found: readonly DayUse[]) =>
     createUsageDays({
       store: {
-        dayUse: async (_account, _by, _from, _to, max) => ({ uses: found.slice(0, max), isTruncated: found.length > max }),
+        dayUse: async (_account, _by, _from, _to, max) => ({
+          uses: found.slice(0, max),
+          isTruncated: found.length > max,
+        }),
         keysOf: async () => [{ key: "k1" as KeyId, name: "ci" }],
         divideNext: async () => false,
       },
