@@ -132,6 +132,7 @@ const account: Examples = {
   "POST /v1/me/factors": { kind: "totp" },
   "PATCH /v1/me/factors/{id}": { name: "work laptop" },
   "PUT /v1/me/factors": { ticket, name: "telephone", code: "492039" },
+  "POST /v1/admin/mail/test": { to: "ops@example.com" },
   "PUT /v1/admin/sign-in-policy": { second_factor: "operators", ...note },
   "POST /v1/me/password": { password: "a longer one than before", current_password: "correct horse battery" },
   "POST /v1/scoped-jwt": { api_key_name: "production", models: [chatModel], expires_delta: 3600, spending_limit: 1.5 },
