@@ -20,7 +20,8 @@ export const theme = createTheme({
   primaryShade: { light: 6, dark: 5 },
   colors: { ember },
   autoContrast: true,
-  luminanceThreshold: 0.4,
+  // Above it, black text has more contrast than white.
+  luminanceThreshold: 0.18,
   defaultRadius: "md",
   fontFamily: 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',
   fontFamilyMonospace: 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace',

@@ -14,12 +14,15 @@ export class ApiError extends Error {
   readonly code: string;
   /** Empty if there was no response. */
   readonly requestId: string;
+  /** Address of the page that explains it; empty if there is none. */
+  readonly help: string;
 
-  constructor(message: string, status: number, code = "", requestId = "") {
+  constructor(message: string, status: number, code = "", requestId = "", help = "") {
     super(message);
     this.status = status;
     this.code = code;
     this.requestId = requestId;
+    this.help = help;
   }
 }
 
@@ -152,5 +155,7 @@ export async function refusalOf(answer: Response): Promise<ApiError> {
   const fields = Array.isArray(detail) ? detail.map(fieldText) : [];
   const text = typeof error === "object" ? error.message : error;
   const message = fields.length > 0 ? fields.join("; ") : (text ?? fallback);
-  return new ApiError(message, answer.status, code ?? (typeof error === "object" ? error.code : "") ?? "", requestId);
+  const help = /<(\/[^/>][^>]*)>; rel="help"/.exec(answer.headers.get("link") ?? "")?.[1];
+  const errorCode = code ?? (typeof error === "object" ? error.code : "") ?? "";
+  return new ApiError(message, answer.status, errorCode, requestId, help);
 }

@@ -161,7 +161,7 @@ function AccountMenu(): ReactNode {
     <Menu position="bottom-end" width={220}>
       <Menu.Target>
         <ActionIcon variant="default" size="lg" radius="xl" aria-label={text.account}>
-          <Avatar size={28} radius="xl" color="ember" name={me.display_name} />
+          <Avatar size={28} radius="xl" color="ember" />
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>

@@ -42,10 +42,12 @@ export const aliasBody = ({ targets, fallbacks, sticky }: AliasForm) => ({
   sticky,
 });
 
+/** At least one model serves without need. */
+export const hasShare = (targets: readonly Target[]): boolean => targets.some(({ weight }) => weight > 0);
+
 /** Share of the requests by target; 0: serves only if the others cannot. */
 export function sharesOf(targets: readonly Target[]): readonly number[] {
   const sum = targets.reduce((all, { weight }) => all + weight, 0);
-  // All 0: the first that can serve.
   return targets.map(({ weight }) => (sum === 0 ? 0 : weight / sum));
 }
 
@@ -57,9 +59,7 @@ export function targetsText(targets: readonly Target[]): string {
   const shares = sharesOf(targets);
   return targets
     .map(({ model }, at) =>
-      (shares[at] ?? 0) > 0 || targets.length === 1
-        ? text.share(shareText(targets.length === 1 ? 1 : (shares[at] ?? 0)), model)
-        : text.standby(model),
+      (shares[at] ?? 0) > 0 ? text.share(shareText(shares[at] ?? 0), model) : text.standby(model),
     )
     .join(", ");
 }
@@ -67,10 +67,11 @@ export function targetsText(targets: readonly Target[]): string {
 /** Describes how requests that name the alias are routed. */
 export function aliasPreview(form: AliasForm): readonly string[] {
   const { targets, fallbacks } = aliasBody(form);
+  if (targets.length > 0 && !hasShare(targets)) return [text.preview.noShare];
   const shares = sharesOf(targets);
   return [
     ...targets.map(({ model }, at) => {
-      const share = targets.length === 1 ? 1 : (shares[at] ?? 0);
+      const share = shares[at] ?? 0;
       return share > 0 ? text.preview.share(shareText(share), model) : text.preview.standby(model);
     }),
     ...(fallbacks.length > 0 ? [text.preview.fallbacks(fallbacks.join(", "))] : []),

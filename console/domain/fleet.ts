@@ -8,6 +8,8 @@ export interface FleetFilter {
   /** Of the host. */
   readonly status: string;
   readonly health: string;
+  /** uid of an account that uses the GPU. */
+  readonly customer: string;
 }
 
 export const gpuStates = ["free", "used", "cordoned", "faulty"] as const;
@@ -33,16 +35,19 @@ export interface HostGpus {
 
 /** Hosts with what the filter lets through, by name. Without GPUs of its own a host passes if no filter of GPUs is set. */
 export function filtered(nodes: readonly Node[], filter: FleetFilter): readonly HostGpus[] {
-  const { type, pool, status, health } = filter;
+  const { type, pool, status, health, customer } = filter;
   return nodes
     .filter((node) => (pool === "" || node.pool === pool) && (status === "" || statusOf(node) === status))
     .map((node) => ({
       node,
       gpus: node.gpus.filter(
-        (gpu) => (type === "" || gpu.type === type) && (health === "" || gpuStateOf(gpu) === health),
+        (gpu) =>
+          (type === "" || gpu.type === type) &&
+          (health === "" || gpuStateOf(gpu) === health) &&
+          (customer === "" || gpu.account?.uid === customer),
       ),
     }))
-    .filter(({ gpus }) => gpus.length > 0 || (type === "" && health === ""))
+    .filter(({ gpus }) => gpus.length > 0 || (type === "" && health === "" && customer === ""))
     .sort((a, b) => collator.compare(a.node.name, b.node.name));
 }
 

@@ -48,6 +48,7 @@ export const text = {
     title: "Requests",
     share: (percent: string, model: string) => `${percent} go to ${model}.`,
     standby: (model: string) => `${model} serves only if the others cannot.`,
+    noShare: "At least one model needs a weight above 0.",
     fallbacks: (models: string) => `If none of these can serve: ${models}.`,
   },
 } as const;

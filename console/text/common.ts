@@ -3,6 +3,7 @@ export const text = {
   product: "Stoker",
   loading: "Loading",
   tryAgain: "Try again",
+  whatToDo: "What to do",
   requestId: (id: string) => `Request ${id}`,
   stale: (ago: string) => `Stale: last updated ${ago}.`,
   copy: "Copy",
@@ -21,7 +22,8 @@ export const text = {
   search: "Search (/)",
   searchOf: (name: string) => `Search ${name}`,
   shownOf: (shown: number, all: number) => `${shown.toLocaleString("en-US")} of ${all.toLocaleString("en-US")}`,
-  rows: (shown: number, hasMore: boolean) => `${shown.toLocaleString("en-US")}${hasMore ? " or more" : ""}`,
+  rows: (shown: number, hasMore: boolean) =>
+    `${shown.toLocaleString("en-US")} ${shown === 1 && !hasMore ? "row" : "rows"}${hasMore ? ", more follow" : ""}`,
   noMatches: (search: string) => `No matches for “${search}”.`,
   showTyped: "Show or hide what is typed",
   csv: "CSV",

@@ -8,7 +8,12 @@ export const text = {
     pool: "Pool",
     poolHint: "Label for filters. Placement ignores it.",
     lifetime: "Valid for",
-    lifetimes: { "900": "15 minutes", "3600": "1 hour", "86400": "1 day", "604800": "7 days" },
+    lifetimes: [
+      ["900", "15 minutes"],
+      ["3600", "1 hour"],
+      ["86400", "1 day"],
+      ["604800", "7 days"],
+    ],
     node: "For a host that returns",
     nodeHint: "Id or name, after a revocation or the loss of its key. Empty: any new host.",
     act: "Create token",

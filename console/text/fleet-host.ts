@@ -118,7 +118,7 @@ export const text = {
     driver: "NVIDIA driver",
     cuda: "CUDA",
     docker: "Docker",
-    drivers: "Runs",
+    drivers: "Drivers",
     clock: "Clock",
     clockText: (seconds: number) => `${seconds.toFixed(3)} s ${seconds < 0 ? "behind" : "ahead of"} this server`,
     spool: "Unsent usage",

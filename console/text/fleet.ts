@@ -40,6 +40,7 @@ export const text = {
     pool: "Pool",
     status: "Host status",
     health: "GPU health",
+    customer: "Customer",
     all: "All",
     states: { free: "Free", used: "In use", cordoned: "Cordoned", faulty: "Faulty" },
     clear: "Clear filters",

@@ -40,6 +40,10 @@ const axisTexts = (ticks: readonly number[]): string[] =>
     return index === 0 || time === "00:00" ? `${time}\n${date}` : time;
   });
 
+/** Room for the longest text of the axis. */
+const axisWidth = (texts: readonly (string | null)[]): number =>
+  Math.max(60, 20 + 7.2 * Math.max(0, ...texts.map((text) => text?.length ?? 0)));
+
 /** Space for half a bar at both ends. */
 function besideBars(times: ArrayLike<number>, first: number, last: number): [number, number] {
   const half = times.length > 1 ? ((times[times.length - 1] ?? 0) - (times[0] ?? 0)) / (times.length - 1) / 2 : 43_200;
@@ -98,7 +102,11 @@ export function TimeChart(props: TimeChartProps): ReactNode {
         tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
         axes: [
           { ...axis, values: (_, ticks) => axisTexts(ticks) },
-          { ...axis, size: 72, values: (_, ticks) => ticks.map((value) => showRef.current(value)) },
+          {
+            ...axis,
+            size: (_, values) => axisWidth(values ?? []),
+            values: (_, ticks) => ticks.map((value) => showRef.current(value)),
+          },
         ],
         series: [
           { value: (_, at) => (at === null || at === undefined ? "–" : inUtc(at * 1000)), label: "Time" },

@@ -124,7 +124,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
             />
           )}
           {filters}
-          <Text size="sm" c="dimmed" role="status">
+          <Text size="sm" c="dimmed" lh="36px" role="status">
             {isSearchedByServer ? text.rows(rows.length, Boolean(more)) : text.shownOf(found.length, rows.length)}
           </Text>
           <Group gap={4} ml="auto">
@@ -217,26 +217,35 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
 function Cards<Row>({ rows, columns, keyOf }: Pick<DataTableProps<Row>, "rows" | "columns" | "keyOf">): ReactNode {
   return (
     <ul className="cards">
-      {rows.map((row) => (
-        <Card key={keyOf(row)} component="li" withBorder padding="sm">
-          <dl className="facts">
-            {columns
-              .filter(({ isMinor }) => !isMinor)
-              .map((column) => {
-                const content = column.show ? column.show(row) : column.value(row);
-                if (content === null || content === undefined || content === "" || content === false) return null;
-                return column.name === "" ? (
-                  <dd key="actions">{content}</dd>
-                ) : (
-                  <div key={column.name}>
-                    <dt>{column.name}</dt>
-                    <dd>{content}</dd>
-                  </div>
-                );
-              })}
-          </dl>
-        </Card>
-      ))}
+      {rows.map((row) => {
+        const fields = columns
+          .filter(({ isMinor }) => !isMinor)
+          .map(({ name, show, value }) => ({ name, content: show ? show(row) : value(row) }))
+          .filter(({ content }) => content !== null && content !== undefined && content !== "" && content !== false);
+        return (
+          <Card key={keyOf(row)} component="li" withBorder padding="sm">
+            <dl className="facts">
+              {fields.map(
+                ({ name, content }) =>
+                  name !== "" && (
+                    <div key={name}>
+                      <dt>{name}</dt>
+                      <dd>{content}</dd>
+                    </div>
+                  ),
+              )}
+            </dl>
+            {fields.map(
+              ({ name, content }) =>
+                name === "" && (
+                  <Box key="actions" mt="xs" fz="sm">
+                    {content}
+                  </Box>
+                ),
+            )}
+          </Card>
+        );
+      })}
     </ul>
   );
 }

@@ -18,7 +18,11 @@ export function bytes(count: number): string {
   return `${unit === 0 ? size : size.toFixed(1)} ${units[unit]}`;
 }
 
-export const count = (value: number): string => value.toLocaleString("en-US", { maximumFractionDigits: 3 });
+export const count = (value: number): string =>
+  value.toLocaleString(
+    "en-US",
+    Math.abs(value) < 0.01 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 3 },
+  );
 
 export const percent = (ratio: number | null | undefined): string =>
   ratio === null || ratio === undefined ? "–" : `${Math.round(ratio * 100)} %`;

@@ -32,37 +32,16 @@ interface LinkProps {
   readonly children: ReactNode;
 }
 
-/** Pages that have not moved here yet; the present console has them at the same paths. */
-const elsewhere: readonly string[] = [];
-
-const elsewhereOf = (to: string): string | undefined =>
-  elsewhere.some((path) => to === path || to.startsWith(`${path}/`) || to.startsWith(`${path}?`))
-    ? `/console${to}`
-    : undefined;
-
+/** In the size of the text around it, unless it is given one. */
 export function Link({ to, children, ...rest }: LinkProps & AnchorProps & { title?: string }): ReactNode {
-  const href = elsewhereOf(to);
-  if (href)
-    return (
-      <Anchor href={href} {...rest}>
-        {children}
-      </Anchor>
-    );
   return (
-    <RouterAnchor {...target(to)} {...rest}>
+    <RouterAnchor {...target(to)} inherit={rest.size === undefined} {...rest}>
       {children}
     </RouterAnchor>
   );
 }
 
 export function LinkButton({ to, children, ...rest }: LinkProps & ButtonProps): ReactNode {
-  const href = elsewhereOf(to);
-  if (href)
-    return (
-      <Button component="a" href={href} {...rest}>
-        {children}
-      </Button>
-    );
   return (
     <RouterButton {...target(to)} {...rest}>
       {children}

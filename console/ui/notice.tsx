@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Skeleton, Stack, Text } from "@mantine/core";
+import { Alert, Anchor, Button, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconCircleX, IconEyeOff } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { ApiError } from "../api/client.ts";
@@ -16,10 +16,17 @@ export function ErrorNotice({ error, onRetry }: { error: unknown; onRetry?: () =
       </Alert>
     );
   const message = error instanceof Error ? error.message : String(error);
-  const requestId = error instanceof ApiError ? error.requestId : "";
+  const { requestId, help } = error instanceof ApiError ? error : { requestId: "", help: "" };
   return (
     <Alert color="red" variant="light" icon={<IconCircleX />} role="alert" className="refused">
-      <Text size="sm">{message}</Text>
+      <Text size="sm">
+        {message}{" "}
+        {help !== "" && (
+          <Anchor href={help} target="_blank" inherit>
+            {text.whatToDo}
+          </Anchor>
+        )}
+      </Text>
       {requestId !== "" && (
         <Text size="xs" c="dimmed" mt={4}>
           {text.requestId(requestId)}

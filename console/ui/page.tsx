@@ -1,4 +1,4 @@
-import { Card, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Box, Card, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { type ReactNode, useEffect } from "react";
 import { text } from "../text/common.ts";
 
@@ -20,7 +20,7 @@ export function Page({ title, about, beside, actions, children }: PageProps): Re
   return (
     <Stack gap="lg">
       <Group justify="space-between" align="flex-start" gap="sm">
-        <div>
+        <Box flex="1 1 20rem" miw={0}>
           <Group gap="sm">
             <Title order={1}>{title}</Title>
             {beside}
@@ -30,7 +30,7 @@ export function Page({ title, about, beside, actions, children }: PageProps): Re
               {about}
             </Text>
           )}
-        </div>
+        </Box>
         {actions && <Group gap="xs">{actions}</Group>}
       </Group>
       {children}
@@ -83,7 +83,7 @@ export function Stats({ of }: { of: readonly Fact[] }): ReactNode {
           <Text size="xs" c="dimmed">
             {label}
           </Text>
-          <Text fw={650} size="xl" component="div" className="figure">
+          <Text fw={650} fz={{ base: "lg", sm: "xl" }} component="div" className="figure">
             {value}
           </Text>
           {note && (

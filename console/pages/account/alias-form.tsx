@@ -24,10 +24,12 @@ import {
   aliasCommand,
   aliasPath,
   aliasPreview,
+  hasShare,
   isAliasName,
   type Target,
 } from "../../domain/aliases.ts";
 import { text } from "../../text/aliases.ts";
+import { listOf } from "../../ui/choice.tsx";
 import { Command } from "../../ui/code.tsx";
 import { Form } from "../../ui/form.tsx";
 import { useModels } from "../models/use-models.ts";
@@ -61,7 +63,7 @@ export function AliasEditor({ of, isKnown = false, onDone }: AliasEditorProps): 
     <Form
       act={isKnown ? text.save : text.create}
       done={text.saved}
-      disabled={hasFault || body.targets.length === 0}
+      disabled={hasFault || !hasShare(body.targets)}
       onSend={save}
     >
       {!isKnown && (
@@ -79,7 +81,7 @@ export function AliasEditor({ of, isKnown = false, onDone }: AliasEditorProps): 
       {!isKnown && me.is_admin && (
         <NativeSelect
           label={words.scope}
-          data={Object.entries(text.scopes).map(([value, label]) => ({ value, label }))}
+          data={listOf(text.scopes)}
           value={form.scope}
           onChange={(event) => set({ scope: event.currentTarget.value as AliasScope })}
         />

@@ -33,6 +33,7 @@ import {
   rulesOf,
 } from "../../domain/key-rules.ts";
 import { text } from "../../text/keys.ts";
+import { listOf } from "../../ui/choice.tsx";
 import { Code, Command } from "../../ui/code.tsx";
 import { Form } from "../../ui/form.tsx";
 import { LinkButton } from "../../ui/link.tsx";
@@ -128,7 +129,7 @@ const numberOf = (value: string | number): number | "" => (value === "" ? "" : N
 function Fields({ form, onChange, of: key }: FieldsProps): ReactNode {
   const roleLabel = useId();
   const set = (change: Partial<KeyForm>) => onChange({ ...form, ...change });
-  const lifetimes = { ...(key ? { kept: words.kept } : {}), ...words.lifetimes };
+  const lifetimes = [...(key ? ([["kept", words.kept]] as const) : []), ...words.lifetimes];
   return (
     <>
       {!key && (
@@ -175,7 +176,7 @@ function Fields({ form, onChange, of: key }: FieldsProps): ReactNode {
         />
         <NativeSelect
           label={words.lifetime}
-          data={Object.entries(lifetimes).map(([value, label]) => ({ value, label }))}
+          data={listOf(lifetimes)}
           value={form.lifetime}
           onChange={(event) => set({ lifetime: event.currentTarget.value })}
         />

@@ -9,7 +9,7 @@ import { useFilter } from "../../app/place.ts";
 import { outcomeQuery } from "../../domain/request-log.ts";
 import { endingOf, type LoggedRequest } from "../../domain/request-phases.ts";
 import { text } from "../../text/request-log.ts";
-import { Choice } from "../../ui/choice.tsx";
+import { Choice, listOf } from "../../ui/choice.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { type Fields, Form } from "../../ui/form.tsx";
 import { count, usdOfCents } from "../../ui/format.ts";
@@ -19,6 +19,7 @@ import { Status } from "../../ui/status.tsx";
 import { Ago } from "../../ui/time.tsx";
 
 const rowsPerPage = "50";
+const filterWidth = { base: "100%", sm: 165 };
 const names = ["from", "outcome", "key", "model", "user"] as const;
 
 /** Opens the page of a request by its id. */
@@ -89,14 +90,16 @@ export function RequestList({ path, folder, account = "", keyNames, models }: Re
         <Choice label={text.period} options={text.periods} value={from} onChange={choose(setFrom)} />
         <Select
           size="sm"
+          w={filterWidth}
           label={text.outcome}
-          data={Object.entries(text.outcomes).map(([value, label]) => ({ value, label }))}
+          data={listOf(text.outcomes)}
           value={outcome}
           allowDeselect={false}
           onChange={(value) => choose(setOutcome)(value ?? "")}
         />
         <Select
           size="sm"
+          w={filterWidth}
           label={text.key}
           placeholder={text.anyKey}
           data={keyOptions}
@@ -107,6 +110,7 @@ export function RequestList({ path, folder, account = "", keyNames, models }: Re
         />
         <Select
           size="sm"
+          w={filterWidth}
           label={text.model}
           placeholder={text.anyModel}
           data={[...new Set([...models, ...(model === "" ? [] : [model])])]}
@@ -193,6 +197,7 @@ function UserFilter({ value, onChange }: { value: string; onChange: (value: stri
   return (
     <TextInput
       size="sm"
+      w={filterWidth}
       label={text.user}
       placeholder={text.anyUser}
       value={typed}

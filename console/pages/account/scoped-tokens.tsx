@@ -13,6 +13,7 @@ import {
   type TokenTerms,
 } from "../../domain/scoped-token.ts";
 import { text as all } from "../../text/keys.ts";
+import { listOf } from "../../ui/choice.tsx";
 import { Code, CodeTabs, Command } from "../../ui/code.tsx";
 import { Form } from "../../ui/form.tsx";
 import { inUtc, usd } from "../../ui/format.ts";
@@ -105,7 +106,7 @@ function TermFields({ names, terms, onChange }: TermFieldsProps): ReactNode {
       />
       <NativeSelect
         label={text.lifetime}
-        data={Object.entries(text.lifetimes).map(([value, label]) => ({ value, label }))}
+        data={listOf(text.lifetimes)}
         value={`${terms.lifeSeconds}`}
         onChange={(event) => set({ lifeSeconds: Number(event.currentTarget.value) })}
       />

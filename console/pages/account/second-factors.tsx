@@ -186,11 +186,13 @@ function AddApp({ onAdded }: AddProps): ReactNode {
           </Form>
         </Stack>
       ) : (
-        <Act
-          label={text.setUpApp}
-          size="sm"
-          onAct={async () => setApp(await api.call<Started>("POST", path, { kind: "totp" }))}
-        />
+        <div>
+          <Act
+            label={text.setUpApp}
+            size="sm"
+            onAct={async () => setApp(await api.call<Started>("POST", path, { kind: "totp" }))}
+          />
+        </div>
       )}
     </Section>
   );

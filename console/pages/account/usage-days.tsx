@@ -57,6 +57,7 @@ export function UsageByDay(): ReactNode {
           <>
             <Select
               size="xs"
+              w={{ base: "100%", xs: 180 }}
               aria-label={text.model}
               placeholder={text.anyModel}
               data={[
@@ -69,6 +70,7 @@ export function UsageByDay(): ReactNode {
             />
             <Select
               size="xs"
+              w={{ base: "100%", xs: 180 }}
               aria-label={text.key}
               placeholder={text.anyKey}
               data={[...(usage.data ? keysIn(usage.data) : [])]

@@ -96,7 +96,7 @@ function Share({ of }: { of: number }): ReactNode {
   return (
     <Group gap={6} wrap="nowrap" justify="flex-end">
       <Progress value={100 * of} size="sm" w={70} aria-label={percent(of)} />
-      <Text size="sm" w={44} ta="right">
+      <Text size="sm" w={48} ta="right" className="nowrap">
         {percent(of)}
       </Text>
     </Group>

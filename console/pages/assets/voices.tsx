@@ -57,15 +57,16 @@ export function Voices(): ReactNode {
               </LinkButton>
             }
             filters={
-              <TextInput
-                aria-label={text.sample}
-                placeholder={text.sample}
-                title={text.sampleHint}
-                value={sample}
-                maxLength={500}
-                onChange={(event) => setSample(event.currentTarget.value)}
-                w={{ base: "100%", sm: 280 }}
-              />
+              rows.length > 0 && (
+                <TextInput
+                  label={text.sample}
+                  title={text.sampleHint}
+                  value={sample}
+                  maxLength={500}
+                  onChange={(event) => setSample(event.currentTarget.value)}
+                  w={{ base: "100%", sm: 280 }}
+                />
+              )
             }
           />
         )}

@@ -102,7 +102,7 @@ function Spending({ list }: { list: Checklist }): ReactNode {
                 },
                 {
                   label: text.projected,
-                  value: usdOfCents(spend.projected ?? spend.month),
+                  value: usdOfCents(rounded(spend.projected ?? spend.month)),
                   note: spend.projected === undefined ? text.noProjection : text.projectedNote,
                 },
                 list.limit === null
@@ -121,6 +121,9 @@ function Spending({ list }: { list: Checklist }): ReactNode {
     </Loaded>
   );
 }
+
+/** A projection is no more exact than three digits, nor less than to the cent. */
+const rounded = (cents: number): number => (cents >= 1 ? Math.round(cents) : Number(cents.toPrecision(3)));
 
 function LimitUse({ limit, spent }: { limit: number; spent: number }): ReactNode {
   const percent = limit === 0 ? 100 : Math.min(100, (spent / limit) * 100);

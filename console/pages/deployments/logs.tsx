@@ -26,6 +26,7 @@ import {
   readLines,
 } from "../../domain/log-lines.ts";
 import { text } from "../../text/deployments.ts";
+import { listOf } from "../../ui/choice.tsx";
 import { save } from "../../ui/data-table.tsx";
 import { inUtc } from "../../ui/format.ts";
 import { Loaded } from "../../ui/notice.tsx";
@@ -91,7 +92,7 @@ export function Logs({ id, headers }: LogsProps): ReactNode {
         />
         <Select
           aria-label={words.period}
-          data={Object.entries(words.periods).map(([value, label]) => ({ value, label }))}
+          data={listOf(words.periods)}
           value={period}
           allowDeselect={false}
           onChange={(value) => setPeriod(value ?? "")}

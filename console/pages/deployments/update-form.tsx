@@ -7,6 +7,7 @@ import type { Deployment } from "../../domain/deployment.ts";
 import { splitArgs } from "../../domain/new-deployment.ts";
 import { text } from "../../text/deployments.ts";
 import { Act } from "../../ui/act.tsx";
+import { listOf } from "../../ui/choice.tsx";
 import { Command } from "../../ui/code.tsx";
 import { type Fields, Form } from "../../ui/form.tsx";
 import { LinkButton } from "../../ui/link.tsx";
@@ -98,14 +99,14 @@ export function UpdateForm({ one }: { one: Deployment }): ReactNode {
             <Select
               label={words.cache}
               name="kv_cache_dtype"
-              data={Object.entries(words.cacheTypes).map(([value, label]) => ({ value, label }))}
+              data={listOf(words.cacheTypes)}
               allowDeselect={false}
               defaultValue={of("kv_cache_dtype")}
             />
             <Select
               label={words.prefix}
               name="enable_prefix_caching"
-              data={Object.entries(words.prefixValues).map(([value, label]) => ({ value, label }))}
+              data={listOf(words.prefixValues)}
               allowDeselect={false}
               defaultValue={of("enable_prefix_caching")}
             />

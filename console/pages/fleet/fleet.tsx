@@ -77,7 +77,8 @@ function useFleetFilter(nodes: readonly Node[]): readonly [FleetFilter, ReactNod
   const [pool, setPool] = useFilter("pool");
   const [status, setStatus] = useFilter("status");
   const [health, setHealth] = useFilter("health");
-  const filter = useMemo(() => ({ type, pool, status, health }), [type, pool, status, health]);
+  const [customer, setCustomer] = useFilter("customer");
+  const filter = useMemo(() => ({ type, pool, status, health, customer }), [type, pool, status, health, customer]);
   const known = useMemo(
     () => ({
       types: distinct(
@@ -92,6 +93,12 @@ function useFleetFilter(nodes: readonly Node[]): readonly [FleetFilter, ReactNod
     }),
     [nodes, type, pool, status],
   );
+  const customers = useMemo(() => {
+    const own = customersOf(nodes).map(({ uid, email }) => ({ value: uid, label: email }));
+    return customer === "" || own.some(({ value }) => value === customer)
+      ? own
+      : [...own, { value: customer, label: customer }];
+  }, [nodes, customer]);
   const words = text.filter;
   const states = gpuStates.map((state) => ({ value: state, label: words.states[state] }));
   const inputs = (
@@ -100,6 +107,9 @@ function useFleetFilter(nodes: readonly Node[]): readonly [FleetFilter, ReactNod
       {known.pools.length > 0 && <Filter label={words.pool} data={known.pools} value={pool} onChange={setPool} />}
       <Filter label={words.status} data={known.statuses} value={status} onChange={setStatus} />
       <Filter label={words.health} data={states} value={health} onChange={setHealth} />
+      {customers.length > 0 && (
+        <Filter label={words.customer} data={customers} value={customer} onChange={setCustomer} isSearchable />
+      )}
     </>
   );
   return [filter, inputs];
@@ -114,9 +124,10 @@ interface FilterProps {
   readonly data: (string | { readonly value: string; readonly label: string })[];
   readonly value: string;
   readonly onChange: (value: string) => void;
+  readonly isSearchable?: boolean;
 }
 
-function Filter({ label, data, value, onChange }: FilterProps): ReactNode {
+function Filter({ label, data, value, onChange, isSearchable = false }: FilterProps): ReactNode {
   return (
     <Select
       size="xs"
@@ -126,6 +137,7 @@ function Filter({ label, data, value, onChange }: FilterProps): ReactNode {
       data={data}
       value={value === "" ? null : value}
       clearable
+      searchable={isSearchable}
       onChange={(chosen) => onChange(chosen ?? "")}
     />
   );
@@ -281,7 +293,7 @@ function Capacity({ nodes }: { nodes: readonly Node[] }): ReactNode {
   if (capacity.length === 0) return null;
   return (
     <Card withBorder padding="sm" component="section" aria-label={words.title}>
-      <Group gap="xl" wrap="wrap">
+      <Group gap="sm">
         <Text size="sm" fw={650} w={{ base: "100%", sm: "auto" }}>
           {words.title}
         </Text>

@@ -75,9 +75,9 @@ export function HostFacts({ node, identity }: HostFactsProps): ReactNode {
           {
             label: words.id,
             value: (
-              <>
-                {node.node_id} <Copy value={node.node_id} />
-              </>
+              <span className="copied">
+                <code>{node.node_id}</code> <Copy value={node.node_id} />
+              </span>
             ),
           },
         ]}

@@ -67,7 +67,7 @@ const columnsOf = (node: NodeDetail): readonly Column<Gpu>[] => [
       instancesOn(node, gpu)
         .map(({ deploy_name: name, account }) => `${name} ${account.email}`)
         .join(" "),
-    show: (gpu) => <Runs node={node} gpu={gpu} />,
+    show: (gpu) => (gpu.is_claimed || gpu.processes.length > 0) && <Runs node={node} gpu={gpu} />,
   },
   {
     name: words.use,

@@ -10,6 +10,7 @@ import { controlAddress, joinCommand } from "../../domain/enrolment.ts";
 import { pathOfNode } from "../../domain/fleet.ts";
 import type { Enrolment } from "../../domain/host.ts";
 import { text } from "../../text/fleet-enrolment.ts";
+import { listOf } from "../../ui/choice.tsx";
 import { Code, Command } from "../../ui/code.tsx";
 import { type Fields, Form } from "../../ui/form.tsx";
 import { LinkButton } from "../../ui/link.tsx";
@@ -34,7 +35,6 @@ function TokenForm({ onMade }: { onMade: (made: Made) => void }): ReactNode {
     onMade(await api.call<Made>("POST", "/v1/admin/nodes/tokens", body));
     await refresh("/v1/admin/nodes/enrolment");
   };
-  const lifetimes = Object.entries(words.lifetimes).map(([value, label]) => ({ value, label }));
   return (
     <Section title={words.title}>
       <Form act={words.act} onSend={create} beside={<Command value="stoker node token create" />}>
@@ -42,7 +42,7 @@ function TokenForm({ onMade }: { onMade: (made: Made) => void }): ReactNode {
           <Select
             label={words.lifetime}
             name="lifetime"
-            data={lifetimes}
+            data={listOf(words.lifetimes)}
             defaultValue="900"
             allowDeselect={false}
             comboboxProps={{ withinPortal: true }}

@@ -1,9 +1,12 @@
 import { Badge, Group, Text } from "@mantine/core";
 import type { ReactNode } from "react";
+import { useGet } from "../../api/hooks.ts";
 import type { Capabilities } from "../../domain/capabilities.ts";
+import type { Deployment } from "../../domain/deployment.ts";
 import { modelPage } from "../../domain/models.ts";
 import { text } from "../../text/models.ts";
 import { Link } from "../../ui/link.tsx";
+import { Status } from "../../ui/status.tsx";
 import { Ago } from "../../ui/time.tsx";
 
 const names = ["tools", "images", "reasoning"] as const;
@@ -28,11 +31,20 @@ export function Features({ of }: { of: Capabilities }): ReactNode {
 }
 
 interface Deprecable {
+  readonly model_name: string;
   readonly deprecated: number;
   readonly replaced_by: string;
 }
 
-export function ModelStatus({ of: { deprecated, replaced_by: other } }: { of: Deprecable }): ReactNode {
+/** A model of the account's own deployments has their status until one of them serves it. */
+export function ModelStatus({
+  of: { model_name: name, deprecated, replaced_by: other },
+}: {
+  of: Deprecable;
+}): ReactNode {
+  const { data = [] } = useGet<readonly Deployment[]>("/deploy/list", { everyMs: 30_000 });
+  const own = data.filter((one) => one.model_name === name && one.status !== "deleted");
+  if (own[0] && own.every(({ status }) => status !== "deployed")) return <Status of={own[0].status} />;
   if (deprecated === 0)
     return (
       <Badge color="green" variant="light" tt="none" className="status">

@@ -1,5 +1,5 @@
 // Fields of a request, for each interface of a model.
-import { Stack, Table, Text } from "@mantine/core";
+import { Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";
@@ -8,8 +8,8 @@ import { modelPath } from "../../domain/models.ts";
 import { text as all } from "../../text/models.ts";
 import { Choice } from "../../ui/choice.tsx";
 import { Code } from "../../ui/code.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Loaded } from "../../ui/notice.tsx";
-import { Empty } from "../../ui/page.tsx";
 
 type Schema = Responses["GET /models/{model_name}/schema/{variantKey}"];
 type Field = Schema["fields_in"][number];
@@ -39,7 +39,14 @@ export function Schemas({ model, variants }: { model: string; variants: readonly
       <Loaded query={schema}>
         {({ fields_in: fields, schema_in: input, schema_out: output, schema_stream: stream }) => (
           <>
-            {fields.length === 0 ? <Empty>{text.noFields}</Empty> : <FieldTable of={fields} />}
+            <DataTable
+              name="parameters"
+              id="field-"
+              rows={fields}
+              columns={columns}
+              keyOf={(field) => `${field.parent}.${field.name}`}
+              empty={text.noFields}
+            />
             <details>
               <summary>{text.jsonSchema}</summary>
               <Stack gap="sm" mt="xs">
@@ -67,42 +74,18 @@ function Schematic({ name, of }: { name: string; of: object }): ReactNode {
   );
 }
 
-function FieldTable({ of }: { of: readonly Field[] }): ReactNode {
-  return (
-    <Table.ScrollContainer minWidth={560}>
-      <Table aria-label={text.schema} verticalSpacing={4}>
-        <Table.Thead>
-          <Table.Tr>
-            {[text.field, text.type, text.allowed, text.default, text.description].map((name) => (
-              <Table.Th key={name} scope="col">
-                {name}
-              </Table.Th>
-            ))}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {of.map((field) => (
-            <Table.Tr key={`${field.parent}.${field.name}`}>
-              <Table.Td>
-                <code>{field.parent ? `${field.parent}.${field.name}` : field.name}</code>
-              </Table.Td>
-              <Table.Td>{field.ftype}</Table.Td>
-              <Table.Td>{allowedText(field)}</Table.Td>
-              <Table.Td>
-                {field.default === null || field.default === undefined ? (
-                  ""
-                ) : (
-                  <code>{JSON.stringify(field.default)}</code>
-                )}
-              </Table.Td>
-              <Table.Td>{field.description}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  );
-}
+const nameOf = ({ parent, name }: Field): string => (parent ? `${parent}.${name}` : name);
+
+const columns: readonly Column<Field>[] = [
+  { name: text.field, value: nameOf, show: (field) => <code>{nameOf(field)}</code> },
+  { name: text.type, value: ({ ftype }) => ftype },
+  { name: text.allowed, value: allowedText },
+  {
+    name: text.default,
+    value: (field) => (field.default === null || field.default === undefined ? "" : JSON.stringify(field.default)),
+  },
+  { name: text.description, value: ({ description }) => description ?? "" },
+];
 
 const number = (value: number): string =>
   Math.abs(value) >= 1e15 ? value.toExponential(0) : value.toLocaleString("en-US");

@@ -7,7 +7,7 @@ import { useApi } from "../../api/context.ts";
 import { useGet, usePages, useRefresh } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
 import { text } from "../../text/operator-accounts.ts";
-import { Choice } from "../../ui/choice.tsx";
+import { Choice, listOf } from "../../ui/choice.tsx";
 import { Code } from "../../ui/code.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
@@ -65,7 +65,7 @@ export function Accounts(): ReactNode {
 const standings = {
   "": text.allAccounts,
   any: text.allSuspended,
-  ...Object.fromEntries(suspendReasons.map((reason) => [reason, reason])),
+  ...Object.fromEntries(suspendReasons.map((reason) => [reason, text.reasons[reason]])),
 };
 
 const columns: readonly Column<Account>[] = [
@@ -171,7 +171,7 @@ function PolicyForm({ onDone }: { onDone: () => void }): ReactNode {
           <Select
             label={words.field}
             name="required"
-            data={Object.entries(words.choices).map(([value, label]) => ({ value, label }))}
+            data={listOf(words.choices)}
             defaultValue={required}
             allowDeselect={false}
           />

@@ -5,6 +5,7 @@ import { lazy, type ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
+import { monthText } from "../../domain/invoice.ts";
 import { text } from "../../text/operator-money.ts";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count, duration, usd } from "../../ui/format.ts";
@@ -110,7 +111,7 @@ function Figures({ money, spools, onTab }: FiguresProps): ReactNode {
 
 function Spenders({ money }: { money: Overview }): ReactNode {
   return (
-    <Section title={text.spenders(money.month)}>
+    <Section title={text.spenders(monthText(money.month))}>
       <DataTable
         name="spenders"
         id="spender-"

@@ -12,6 +12,7 @@ import { useVisitor } from "../../app/visitor.ts";
 import { gpusText, instancesText, isEnded } from "../../domain/deployment.ts";
 import { text as all } from "../../text/operator-deployments.ts";
 import { Act } from "../../ui/act.tsx";
+import { listOf } from "../../ui/choice.tsx";
 import { actionsColumn, type Column, DataTable } from "../../ui/data-table.tsx";
 import { Link } from "../../ui/link.tsx";
 import { NoteAct } from "../../ui/note-act.tsx";
@@ -152,7 +153,7 @@ function PrefixCache({ id }: { id: string }): ReactNode {
         <Select
           label={text.shareChoice}
           name="mode"
-          data={Object.entries(text.shareChoices).map(([value, label]) => ({ value, label }))}
+          data={listOf(text.shareChoices)}
           defaultValue="separate"
           allowDeselect={false}
         />

@@ -94,15 +94,16 @@ const columns: readonly Column<Seen>[] = [
       hostsOf(one)
         .map(({ name }) => name)
         .join(" "),
-    show: (one) => (
-      <Group gap={6}>
-        {hostsOf(one).map(({ id, name }) => (
-          <Link key={id} to={`/nodes/${encodeURIComponent(id)}`} inherit>
-            {name}
-          </Link>
-        ))}
-      </Group>
-    ),
+    show: (one) =>
+      hostsOf(one).length > 0 && (
+        <Group gap={6}>
+          {hostsOf(one).map(({ id, name }) => (
+            <Link key={id} to={`/nodes/${encodeURIComponent(id)}`} inherit>
+              {name}
+            </Link>
+          ))}
+        </Group>
+      ),
   },
   {
     name: text.reason,

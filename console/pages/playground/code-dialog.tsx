@@ -7,6 +7,7 @@ import { callCode } from "../../domain/call-snippets.ts";
 import type { ChatRequest } from "../../domain/chat.ts";
 import { chatExamples, type Dialect } from "../../domain/snippets.ts";
 import { text } from "../../text/playground.ts";
+import { listOf } from "../../ui/choice.tsx";
 import { CodeTabs } from "../../ui/code.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { Link } from "../../ui/link.tsx";
@@ -42,7 +43,7 @@ export function ChatExamples({ request }: { request: ChatRequest }): ReactNode {
         aria-label={text.dialect}
         value={dialect}
         onChange={(value) => setDialect(value as Dialect)}
-        data={Object.entries(text.dialects).map(([value, label]) => ({ value, label }))}
+        data={listOf(text.dialects)}
         style={{ alignSelf: "flex-start" }}
       />
       <CodeTabs examples={chatExamples(dialect, { url: serverUrl(), key: newKey, request })} />

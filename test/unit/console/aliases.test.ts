@@ -42,8 +42,13 @@ it("says where requests go", () => {
     "org/old serves only if the others cannot.",
     "If none of these can serve: org/small.",
   ]);
-  expect(targetsText([{ model: "org/v1", weight: 0 }])).toBe("100 % org/v1");
+  expect(targetsText([{ model: "org/v1", weight: 5 }])).toBe("100 % org/v1");
   expect(aliasPreview(newAlias)).toEqual([]);
+});
+
+it("asks for a weight where no model has one, as the server does", () => {
+  const targets = form.targets.map(({ model }) => ({ model, weight: 0 }));
+  expect(aliasPreview({ ...form, targets })).toEqual(["At least one model needs a weight above 0."]);
 });
 
 it("names the same command", () => {

@@ -11,7 +11,7 @@ import {
 import { scriptedCustomers, scriptedFleet } from "../../fakes/scripted-fleet.ts";
 
 const { nodes } = scriptedFleet(30, 8);
-const all = { type: "", pool: "", status: "", health: "" };
+const all = { type: "", pool: "", status: "", health: "", customer: "" };
 const gpusOf = (filter: Partial<typeof all>) => filtered(nodes, { ...all, ...filter }).flatMap(({ gpus }) => gpus);
 
 describe("filters of the fleet", () => {
@@ -21,7 +21,7 @@ describe("filters of the fleet", () => {
   });
 
   it("combine type, pool, status of the host and health of the GPU", () => {
-    const found = filtered(nodes, { type: "L4-24GB", pool: "prod", status: "ready", health: "free" });
+    const found = filtered(nodes, { ...all, type: "L4-24GB", pool: "prod", status: "ready", health: "free" });
     expect(found.length).toBeGreaterThan(0);
     for (const { node, gpus } of found) {
       expect([node.pool, statusOf(node)]).toEqual(["prod", "ready"]);
@@ -29,6 +29,13 @@ describe("filters of the fleet", () => {
     }
     expect(gpusOf({ health: "cordoned" }).every((gpu) => gpu.cordoned_at !== null)).toBe(true);
     expect(filtered(nodes, { ...all, status: "draining" }).map(({ node }) => node.node_id)).toEqual(["n-4"]);
+  });
+
+  it("find the GPUs of one customer", () => {
+    const found = gpusOf({ customer: "u:3" });
+    expect(found.length).toBeGreaterThan(0);
+    expect(found.length).toBeLessThan(gpusOf({}).length);
+    for (const { account } of found) expect(account?.uid).toBe("u:3");
   });
 
   it("keep a host without GPUs unless a filter of GPUs is set", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { agoText, bytes, usd, usdOfCents } from "../../../console/ui/format.ts";
+import { agoText, bytes, count, usd, usdOfCents } from "../../../console/ui/format.ts";
 
 describe("amounts", () => {
   it.each([
@@ -16,6 +16,15 @@ describe("amounts", () => {
   it("are the same from cents as in dollars", () => {
     expect(usdOfCents(1250)).toBe("$12.50");
   });
+});
+
+it.each([
+  [0, "0"],
+  [1234.5678, "1,234.568"],
+  [0.0005, "0.0005"],
+  [0.00123, "0.0012"],
+])("counts %d as %s", (value, text) => {
+  expect(count(value)).toBe(text);
 });
 
 it.each([
