@@ -17,7 +17,7 @@ const ember: MantineColorsTuple = [
 /** One design language: spacing, type scale, radius and the colour of actions. Status colours are in ui/status.tsx. */
 export const theme = createTheme({
   primaryColor: "ember",
-  primaryShade: { light: 6, dark: 5 },
+  primaryShade: 6,
   colors: { ember },
   autoContrast: true,
   // Above it, black text has more contrast than white.

@@ -65,6 +65,9 @@ function stacked(series: readonly Series[]): readonly (readonly (number | null)[
     .toReversed();
 }
 
+/** Of one line: what is below the chart does not move when it is drawn. */
+const legendHeight = 27;
+
 export function TimeChart(props: TimeChartProps): ReactNode {
   const { title, times, series, show, kind = "line", isStacked = false, height = 180, max } = props;
   const { ref, width } = useElementSize();
@@ -152,7 +155,7 @@ export function TimeChart(props: TimeChartProps): ReactNode {
           {title}
         </Text>
       </Group>
-      <div ref={ref}>
+      <div ref={ref} style={isEmpty ? undefined : { minHeight: height + legendHeight }}>
         {isEmpty ? (
           <Text size="sm" c="dimmed" py="lg" ta="center">
             {text.noData}

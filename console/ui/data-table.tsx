@@ -57,6 +57,8 @@ interface DataTableProps<Row> {
 }
 
 const rowsPerPage = 50;
+/** A card is as high as six rows. */
+const cardsPerPage = 20;
 const signs = { ascending: " ▲", descending: " ▼" } as const;
 type Order = keyof typeof signs;
 
@@ -85,9 +87,10 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
   const found = useMemo(() => matching(rows, columns, wanted), [rows, columns, wanted]);
   const sorted = useMemo(() => inOrder(found, columns, sort), [found, columns, sort]);
 
-  const pages = Math.max(1, Math.ceil(sorted.length / rowsPerPage));
+  const perPage = isPhone ? cardsPerPage : rowsPerPage;
+  const pages = Math.max(1, Math.ceil(sorted.length / perPage));
   const page = Math.min(Math.max(1, Number(pageText) || 1), pages);
-  const seen = sorted.slice((page - 1) * rowsPerPage, page * rowsPerPage);
+  const seen = sorted.slice((page - 1) * perPage, page * perPage);
   const order = (column: string): Order | undefined =>
     column === "" ? undefined : sort === column ? "ascending" : sort === `-${column}` ? "descending" : undefined;
   const toggle = (column: string) => setSort(sort === column ? `-${column}` : sort === `-${column}` ? "" : column);

@@ -127,8 +127,14 @@ function PreviewContent({ of: preview, isForced }: { of: DrainPreview; isForced:
         title={isForced ? words.forced(all - byOutcome.stays) : words.summary(byOutcome.moves, all)}
         role="status"
       >
-        {outages.length > 0 && <Text size="sm">{isForced ? words.outagesNow(outages) : words.outages(outages)}</Text>}
-        {cutRequests > 0 && <Text size="sm">{words.cut(cutRequests)}</Text>}
+        {hasIssue && (
+          <>
+            {outages.length > 0 && (
+              <Text size="sm">{isForced ? words.outagesNow(outages) : words.outages(outages)}</Text>
+            )}
+            {cutRequests > 0 && <Text size="sm">{words.cut(cutRequests)}</Text>}
+          </>
+        )}
       </Alert>
       {outcomes.map((outcome) => (
         <OutcomeGroup

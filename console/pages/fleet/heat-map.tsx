@@ -174,6 +174,7 @@ const Host = memo(function Host({ node, gpus, shade, customers, isFirst, isWide 
         {gpus.map((gpu, at) => {
           const { tone, sign } = cellOf(gpu, shade, customers);
           return (
+            // biome-ignore lint/a11y/useAnchorContent: the label is its name; the sign, which the style draws, would have to be part of it.
             <a
               key={gpu.uuid}
               className="gpu"
@@ -182,10 +183,9 @@ const Host = memo(function Host({ node, gpus, shade, customers, isFirst, isWide 
               data-gpu={gpu.uuid}
               data-tone={tone}
               tabIndex={isFirst && at === 0 ? 0 : -1}
+              data-sign={sign}
               aria-label={labelOf(node, gpu)}
-            >
-              {sign}
-            </a>
+            />
           );
         })}
       </div>

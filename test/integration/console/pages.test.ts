@@ -1,0 +1,179 @@
+// Every page of the console in a real browser, with no, few and many rows, for an operator and a customer: no serious finding of
+// axe, nothing wider than the window, no complaint of the browser. With STOKER_SCREENSHOTS=FOLDER it keeps a picture of each.
+// At every change each page has a few rows and one look: at a desk in light, or on a telephone in dark. At night and for pictures
+// it has all four looks, also without rows and with many, and the operator sees the customer's pages too.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import axe from "axe-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { buildConsole } from "../../../scripts/build-console.ts";
+import { browserPath, goTo, networkChanged, startBrowser } from "../../fakes/browser.ts";
+import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
+import { isNightly } from "../../fakes/nightly.ts";
+import { type Stack, startStack } from "../../fakes/processes.ts";
+import { chatModel, fillServer, type PageData, password, setPassword, speechModel } from "./page-data.ts";
+import { fewRows, invoiceId, manyRows } from "./page-samples.ts";
+
+if (browserPath === undefined)
+  console.warn(
+    "\n*** NOT PROVEN: that every page of the console is accessible. There is no chromium; scripts/test brings it.\n",
+  );
+
+const screenshots = process.env["STOKER_SCREENSHOTS"];
+const isFull = isNightly || screenshots !== undefined;
+
+interface Look {
+  readonly width: number;
+  readonly scheme: "light" | "dark";
+}
+const desk: Look = { width: 1440, scheme: "light" };
+const telephone: Look = { width: 390, scheme: "dark" };
+/** Of one page. At every change the pages take turns. */
+const looksOf = (at: number): readonly Look[] =>
+  isFull
+    ? [desk, { ...desk, scheme: "dark" }, { ...telephone, scheme: "light" }, telephone]
+    : [at % 2 === 0 ? desk : telephone];
+
+const customerPaths = [
+  ...["/", "/first-call", "/playground", "/models", "/deployments", "/deployments/new", "/adapters", "/voices"],
+  ...["/files", "/batches", "/containers", "/agents", "/aliases", "/keys", "/usage", "/usage?view=months"],
+  ...["/request-log", "/webhooks", "/limits", "/security", "/billing", "/invoices"],
+];
+const operatorPaths = [
+  ...["/", "/fleet", "/fleet?view=hosts", "/enrolment", "/top", "/events", "/incidents", "/accounts"],
+  ...["/all-deployments", "/requests", "/money", "/prices", "/providers", "/any-request-log", "/backups", "/audit"],
+];
+
+describe.skipIf(browserPath === undefined)("every page of the console", () => {
+  let engine: EveryTaskEngine;
+  let stack: Stack;
+  let browser: Browser;
+  let operator: string;
+  let data: PageData;
+  beforeAll(async () => {
+    await buildConsole();
+    browser = await startBrowser();
+    engine = await startEveryTaskEngine([chatModel, speechModel]);
+    stack = await startStack({ agents: 2, controlPlaneEnv: { HF_HUB_OFFLINE: "1" } });
+    operator = await setPassword(stack);
+  }, 240_000);
+  afterAll(async () => {
+    await browser?.close();
+    await stack?.stop();
+    await engine?.close();
+  });
+
+  async function signIn(email: string): Promise<BrowserContext> {
+    const context = await browser.newContext({ reducedMotion: "reduce" });
+    const signedIn = await context.request.post(`${stack.url}/v1/auth/sign-in`, { data: { email, password } });
+    expect(signedIn.status()).toBe(200);
+    return context;
+  }
+
+  /** Faults of the pages, each with its page and look. */
+  async function faultsOf(
+    email: string,
+    paths: readonly string[],
+    kind: string,
+    prepare?: (page: Page) => Promise<void>,
+  ): Promise<readonly string[]> {
+    const context = await signIn(email);
+    const page = await context.newPage();
+    page.setDefaultTimeout(60_000);
+    const faults: string[] = [];
+    let path = "";
+    page.on("pageerror", (error) => faults.push(`${path}: ${error}`));
+    page.on("console", (message) => {
+      const text = message.text();
+      if (message.type() === "error" && !text.includes(networkChanged)) faults.push(`${path}: ${text}`);
+    });
+    await page.addInitScript(axe.source);
+    await prepare?.(page);
+    for (const [at, one] of paths.entries()) {
+      path = one;
+      await show(page, looksOf(at)[0] ?? desk);
+      await goTo(page, `${stack.url}/console${path}`);
+      await page.getByRole("heading", { level: 1 }).waitFor();
+      await page.waitForLoadState("networkidle");
+      for (const look of looksOf(at)) {
+        for (const fault of await faultsIn(page, look))
+          faults.push(`${path} at ${look.width} in ${look.scheme}: ${fault}`);
+        if (screenshots !== undefined) await keep(page, join(screenshots, kind), path, look);
+      }
+    }
+    await context.close();
+    return faults;
+  }
+
+  const patient = { timeout: isFull ? 7_200_000 : 900_000 };
+  const both = (own: readonly string[]) => (isFull ? [...new Set([...customerPaths, ...operatorPaths])] : own);
+  const detailsOfCustomer = () => [
+    ...[`/deployments/${data.deployId}`, `/models/${encodeURIComponent(chatModel)}`, "/agents/a1"],
+    ...[`/request-log/${data.requestId}`, `/invoices/${invoiceId}`],
+  ];
+  const detailsOfOperator = async () => {
+    const [node] = (await stack.call("GET", "/v1/admin/nodes")).body.nodes;
+    return [
+      ...["overview", "history", "events"].map((tab) => `/nodes/${node.node_id}?tab=${tab}`),
+      ...["overview", "money", "limits", "keys"].map((tab) => `/accounts/${data.customer.uid}?tab=${tab}`),
+      ...[`/all-deployments/${data.deployId}`, `/any-request-log/${data.requestId}`, "/money?tab=quarantine"],
+    ];
+  };
+
+  it.skipIf(!isFull)("is accessible and fits with nothing in it", patient, async () => {
+    expect(await faultsOf(operator, [...customerPaths, ...operatorPaths], "empty")).toEqual([]);
+  });
+
+  it("is accessible and fits with a few rows", patient, async () => {
+    data = await fillServer(stack, engine.origin);
+    const customer = [...customerPaths, ...detailsOfCustomer()];
+    expect(await faultsOf(data.customer.email, customer, "few-customer", fewRows)).toEqual([]);
+    const paths = [...both(operatorPaths), ...(await detailsOfOperator())];
+    expect(await faultsOf(operator, paths, "few-operator", fewRows)).toEqual([]);
+  });
+
+  it.skipIf(!isFull)("is accessible and fits with a thousand rows of long names", patient, async () => {
+    const customer = [...customerPaths, ...detailsOfCustomer()];
+    expect(await faultsOf(data.customer.email, customer, "many-customer", manyRows)).toEqual([]);
+    const paths = [...both(operatorPaths), ...(await detailsOfOperator())];
+    expect(await faultsOf(operator, paths, "many-operator", manyRows)).toEqual([]);
+  });
+});
+
+const grave = ["serious", "critical"];
+
+async function show(page: Page, { width, scheme }: Look): Promise<void> {
+  await page.setViewportSize({ width, height: width < 500 ? 844 : 900 });
+  await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
+}
+
+async function faultsIn(page: Page, look: Look): Promise<readonly string[]> {
+  const { width } = look;
+  await show(page, look);
+  // Painted in the new size, and at the end of all changes of colour.
+  await page.evaluate(async () => {
+    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
+    for (const one of document.getAnimations())
+      if (one.effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY) one.finish();
+  });
+  const shown = page.evaluate(() => document.documentElement.scrollWidth);
+  const violations = await page.evaluate(async () => {
+    const { axe: tool } = globalThis as unknown as { axe: typeof axe };
+    const found = await tool.run(document, { resultTypes: ["violations"] });
+    return found.violations.map(({ id, impact, nodes }) => ({
+      impact: impact ?? "",
+      text: `${id} ${nodes.length} × ${nodes[0]?.html.slice(0, 200)} ${nodes[0]?.any[0]?.message ?? ""}`,
+    }));
+  });
+  return [
+    ...((await shown) > width ? [`is ${await shown} wide`] : []),
+    ...violations.filter(({ impact }) => grave.includes(impact)).map(({ text }) => text),
+  ];
+}
+
+async function keep(page: Page, folder: string, path: string, { width, scheme }: Look): Promise<void> {
+  mkdirSync(folder, { recursive: true });
+  const name = path === "/" ? "overview" : path.slice(1).replaceAll(/[^\w-]+/g, "_");
+  await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`), fullPage: true });
+}
