@@ -11,9 +11,11 @@ import { addAdminBackup } from "./commands/admin-backup.ts";
 import { addAdminBilling } from "./commands/admin-billing.ts";
 import { addAdminDeployment } from "./commands/admin-deployment.ts";
 import { addAdminDiscount } from "./commands/admin-discount.ts";
+import { addAdminFailures } from "./commands/admin-failures.ts";
 import { addAdminIncidents } from "./commands/admin-incidents.ts";
 import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
+import { addAdminMail } from "./commands/admin-mail.ts";
 import { addAdminPrice } from "./commands/admin-price.ts";
 import { addAdminProvider } from "./commands/admin-provider.ts";
 import { addAdminRestores } from "./commands/admin-restores.ts";
@@ -131,6 +133,8 @@ const groups: Readonly<Record<string, readonly ((program: Command) => void)[]>> 
     addAdminDeployment,
     addAdminIncidents,
     addAdminAudit,
+    addAdminFailures,
+    addAdminMail,
     addAdminSignIn,
     addAdminKey,
     addAdminBackup,

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Command } from "../command.ts";
 
@@ -90,11 +90,17 @@ export function addBillingCommands(program: Command): void {
     .command("alerts [url]")
     .description("list alerts of monthly limits, or set the webhook URL that receives them (none: no URL)")
     .example("stoker billing alerts https://example.com/alerts")
-    .run(async (terminal, url: string | undefined) => {
-      if (url !== undefined) {
-        const body = { limit: null, webhook: url === "none" ? "" : url };
-        const config = await terminal.api.call<Config>("POST", "/payment/config", body);
-        return terminal.show(config, ({ webhook }) => webhook ?? "none");
+    .addOption(new Option("--mail <when>", "also mail alerts to the account's address").choices(["on", "off"]))
+    .run(async (terminal, url: string | undefined, { mail }: { mail?: "on" | "off" }) => {
+      if (url !== undefined || mail !== undefined) {
+        const webhook = url === undefined ? {} : { webhook: url === "none" ? "" : url };
+        const mailed = mail === undefined ? {} : { alert_mail: mail === "on" };
+        const config = await terminal.api.call<Config>("POST", "/payment/config", {
+          limit: null,
+          ...webhook,
+          ...mailed,
+        });
+        return terminal.show(config, alertTargets);
       }
       const found = await terminal.api.call<Alerts>("GET", "/payment/limit-alerts?limit=100");
       if (terminal.isStructured) return terminal.show(found, String);
@@ -106,6 +112,7 @@ export function addBillingCommands(program: Command): void {
           PERCENT: (one) => `${one.percent} %`,
           "SPENT USD": (one) => `${exact(one.spend)} of ${exact(one.limit)}`,
           WEBHOOK: (one) => one.webhook_id ?? "none",
+          MAIL: (one) => one.mail ?? "none",
         },
         { empty: "No alerts: no monthly limit was nearly reached." },
       );
@@ -171,6 +178,12 @@ const minFundsCents = 100;
 const maxFundsCents = 100_000_000;
 
 /** At least two decimals, more if the amount has them. */
+/** Where alerts of limits go. */
+function alertTargets({ webhook, alert_mail: isMailed, sends_mail: sendsMail }: Config): string {
+  const mail = sendsMail ? (isMailed ? "on" : "off") : "off (this server sends no mails)";
+  return `webhook ${webhook ?? "none"}, mail ${mail}`;
+}
+
 const exact = (amount: number): string => amount.toFixed(9).replace(/(\.\d\d\d*?)0+$/, "$1");
 
 function usdAtMost(text: string): number {

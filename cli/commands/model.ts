@@ -119,6 +119,23 @@ export function addModel(program: Command): void {
   addModelChanges(model);
 }
 
+async function searchHub(terminal: Terminal, text: string | undefined, flags: { task?: string }): Promise<void> {
+  if (text === undefined) throw new CliError("Give words to search the hub for.", exitCode.wrongUsage);
+  const query = new URLSearchParams({ search: text, ...flags });
+  const { models } = await terminal.api.call<Responses["GET /v1/hub/models"]>("GET", `/v1/hub/models?${query}`);
+  terminal.rows(
+    models,
+    {
+      MODEL: "name",
+      TASK: (one) => one.task ?? "",
+      DOWNLOADS: (one) => one.downloads.toLocaleString("en-US"),
+      FORMATS: (one) => one.formats.join(" "),
+      GATED: (one) => (one.gated ? "yes" : ""),
+    },
+    { empty: "The hub finds nothing by these words." },
+  );
+}
+
 function addModelChanges(model: Command): void {
   model
     .command("update <name>")
@@ -153,7 +170,9 @@ function addModelChanges(model: Command): void {
     .description("search models to deploy: size, context and licence of those that people run most")
     .example("stoker model search qwen --task text-generation")
     .option("--task <task>", "only this task, such as embeddings")
-    .run(async (terminal, text: string | undefined, flags: { task?: string }) => {
+    .option("--hub", "search the model hub of the server instead of its catalogue")
+    .run(async (terminal, text: string | undefined, { hub, ...flags }: { task?: string; hub?: true }) => {
+      if (hub) return searchHub(terminal, text, flags);
       const query = new URLSearchParams({ search: text ?? "", ...flags });
       const { models } = await terminal.api.call<Catalogue>("GET", `/v1/model-catalogue?${query}`);
       terminal.rows(

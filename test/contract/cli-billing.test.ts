@@ -138,7 +138,7 @@ it("lists payments, also those that wait, and shows an invoice to the cent", asy
 it("lists alerts of limits and sets the URL that receives them", async () => {
   const listed = await stoker(apiKey, "billing", "alerts");
   expect(listed.out, listed.err).toMatch(
-    /^MONTH +LIMIT +PERCENT +SPENT USD +WEBHOOK *\n2026\.02 +account +80 % +20\.50 of 25\.00 +msg_01KAJ0+\n$/,
+    /^MONTH +LIMIT +PERCENT +SPENT USD +WEBHOOK +MAIL\n2026\.02 +account +80 % +20\.50 of 25\.00 +msg_01KAJ0+ +sent\n$/,
   );
   const targets: unknown[] = [];
   edge.deps.paying.setAlertTarget = async (_account, target) => void targets.push(target);
