@@ -81,9 +81,17 @@ create function usage_tokens_of(of_account text, from_at timestamptz, to_at time
     from usage u where u.account_id = of_account and u.token_budget is not null and not voided
       and settled_at >= from_at and settled_at < to_at
     union all
+    -- A record and its capture are posted at the same time.
     select (posted_at at time zone 'UTC')::date, u.token_budget, u.key_id, 0, 0, 0, amount
     from ledger_entry l join usage u on u.request_id = l.request_id and u.attempt = l.attempt
-    where l.account_id = of_account and book = 'customer_spent' and kind <> 'invoice' and u.token_budget is not null
+    where l.account_id = of_account and book = 'customer_spent' and kind = 'capture' and posted_at >= from_at and posted_at < to_at
+      and u.account_id = of_account and u.token_budget is not null and settled_at >= from_at and settled_at < to_at
+    union all
+    -- Few; their records may be of any day. Without the limit, all records of all accounts could be read for them.
+    select (posted_at at time zone 'UTC')::date, u.token_budget, u.key_id, 0, 0, 0, amount
+    from ledger_entry l cross join lateral (
+      select token_budget, key_id from usage where request_id = l.request_id and attempt = l.attempt limit 1) u
+    where l.account_id = of_account and book = 'customer_spent' and kind not in ('capture', 'invoice') and u.token_budget is not null
       and posted_at >= from_at and posted_at < to_at
   ) p group by at, p.token_budget
 $$;

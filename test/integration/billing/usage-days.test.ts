@@ -212,3 +212,41 @@ it("are divided for other accounts where those of one account cannot be", async 
     { timeout: 30_000 },
   );
 });
+
+it("are computed from the records of their day, not from those of other days and accounts", async () => {
+  const world = await openWorld(postgres);
+  const [account, stranger] = [await world.account(usd), await world.account(usd)];
+  await useForDays(world, account);
+  await useForDays(world, stranger);
+  const client = await world.pool.connect();
+  try {
+    await client.query(
+      `set session_replication_role = replica;
+       create temporary table copied as select u.*, n from usage u, generate_series(1, 600) n;
+       update copied set request_id = request_id || '/' || n, token_budget = 'jwt/x';
+       alter table copied drop n;
+       insert into usage select * from copied;
+       insert into ledger_entry (transaction_id, book, account_id, amount, kind, request_id, attempt, key_id, model, price_version, posted_at)
+       select 't-' || request_id, 'customer_spent', account_id, 1, 'capture', request_id, 1, key_id, model, price_version, settled_at from copied;
+       reset session_replication_role;
+       set max_parallel_workers_per_gather = 0`,
+    );
+    await client.query("vacuum analyze usage, ledger_entry");
+    await client.query("begin");
+    const today = await client.query(
+      `select sum(requests)::integer as requests, sum(cost)::integer as cost from usage_tokens_of(
+         $1, date_trunc('day', now(), 'UTC'), date_trunc('day', now(), 'UTC') + interval '1 day')`,
+      [account],
+    );
+    expect(today.rows[0].requests).toBeGreaterThanOrEqual(600);
+    expect(today.rows[0].cost).toBeGreaterThanOrEqual(600);
+    const { rows } = await client.query(
+      `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as read from pg_stat_xact_user_tables where relname like 'usage\\_%'`,
+    );
+    await client.query("rollback");
+    // Of 48,000.
+    expect(rows[0].read).toBeLessThan(5_000);
+  } finally {
+    client.release(true);
+  }
+});
