@@ -47,6 +47,8 @@ const hubBusy = () =>
 
 const keptMs = 60_000;
 const maxKept = 500;
+/** The hub's tasks are short; a longer text would be kept with the result. */
+const maxTaskLength = 64;
 const formatNames: readonly WeightsFormat[] = ["gguf", "safetensors", "onnx"];
 const shownFields = ["downloads", "likes", "gated", "pipeline_tag", "tags"];
 
@@ -82,7 +84,12 @@ export function createHubSearch(endpoint: string | undefined): HubSearch {
       const key = urls.join(" ");
       const known = kept.get(key);
       if (known && performance.now() - known.atMs < keptMs) return known.models;
-      const found = await slots.run(account, () => Promise.all(urls.map(ask)));
+      const found = await slots.run(account, async () => {
+        const answers = urls.map(ask);
+        // The slot is held until the last request has ended.
+        await Promise.allSettled(answers);
+        return Promise.all(answers);
+      });
       const models = found
         .flat()
         .sort((a, b) => b.downloads - a.downloads)
@@ -101,7 +108,7 @@ export function readModels(value: unknown): readonly HubModel[] {
     const labels = Array.isArray(tags) ? tags : [];
     return {
       name: id,
-      task: typeof task === "string" ? task : undefined,
+      task: typeof task === "string" && task.length <= maxTaskLength ? task : undefined,
       downloads: countOf(downloads),
       likes: countOf(likes),
       isGated: gated !== undefined && gated !== null && gated !== false,

@@ -53,7 +53,7 @@ const ofHub: Readonly<Record<string, Task>> = {
 };
 
 /** Task of a hub repository in the interface's words. */
-export const taskOfHub = (task: string): string => ofHub[task] ?? task;
+export const taskOfHub = (task: string): string => (Object.hasOwn(ofHub, task) ? ofHub[task] : undefined) ?? task;
 
 /** The hub's names of a task. */
 export function hubTasksOf(task: string): readonly string[] {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { createHubSearch, readModels } from "../../../../control-plane/catalog/hub-search.ts";
+import { taskOfHub } from "../../../../control-plane/deployments/tasks.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
 import { type FileServer, startFileServer } from "../../../fakes/file-server.ts";
 
@@ -77,6 +78,32 @@ it("runs two searches of an account at once, and does not delay another account'
   await expect.poll(() => asked.length).toBe(4);
   sends.at(-1)?.();
   await Promise.all(running);
+});
+
+it("holds the slot of a search until its last request has ended", async () => {
+  const { search } = createHubSearch(hub.url);
+  const sends: (() => void)[] = [];
+  answer = (send) => (asked.length === 1 ? send(500, {}) : void sends.push(() => send(200, [])));
+  const tasks = ["feature-extraction", "sentence-similarity"];
+  const first = search(ada, { ...query, tasks }).catch((error) => error.code);
+  await expect.poll(() => sends.length).toBe(1);
+  const others = ["a2", "a3"].map((text) => search(ada, { ...query, search: text }));
+  await expect.poll(() => sends.length).toBe(2);
+  others.push(search(bob, { ...query, search: "b1" }));
+  await expect.poll(() => sends.length).toBe(3);
+  expect(asked.map((url) => url.searchParams.get("search"))).toEqual([query.search, query.search, "a2", "b1"]);
+  sends.shift()?.();
+  expect(await first).toBe("hub_unavailable");
+  await expect.poll(() => sends.length).toBe(3);
+  for (const send of sends) send();
+  await Promise.all(others);
+});
+
+it("reads a task as text only, and none that is longer than any of the hub's", () => {
+  const models = readModels([{ id: "org/a", pipeline_tag: "x".repeat(65) }]);
+  expect(models[0]?.task).toBeUndefined();
+  expect(taskOfHub("constructor")).toBe("constructor");
+  expect(taskOfHub("sentence-similarity")).toBe("embeddings");
 });
 
 it("says that the hub is disabled, cannot be reached, or answers something else", async () => {
