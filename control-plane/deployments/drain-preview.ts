@@ -77,7 +77,11 @@ interface Plan {
 }
 
 /** The host as placement sees it once it is drained. */
-const drained = (host: HostView): HostView => ({ ...host, schedulable: false, condition: "it would be drained; there is no other host" });
+const drained = (host: HostView): HostView => ({
+  ...host,
+  schedulable: false,
+  condition: "it would be drained; there is no other host",
+});
 
 /** `plan` is undefined if the deployment ended in the meantime. */
 function outcomes(

@@ -54,7 +54,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     await page.getByRole("button", { name: "Sign in" }).click();
   }
 
-  it("shows every page of the menu, at a desk and on a telephone", async () => {
+  it("shows every page of the menu, which a telephone opens by a button", async () => {
     const { page, complaints, requests } = await visit("/console/limits");
     expect(requests.length).toBeLessThanOrEqual(maxRequests);
     await signIn(page);
@@ -72,7 +72,8 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     };
     for (const name of names) await show(name);
     await page.setViewportSize(telephone);
-    for (const name of names) {
+    // What all pages look like there: pages.test.ts.
+    for (const name of names.slice(0, 3)) {
       await page.getByRole("button", { name: "Open the menu" }).click();
       await show(name);
       const width = await page.evaluate(() => document.documentElement.scrollWidth);

@@ -104,7 +104,10 @@ describe("preview of a drain", () => {
       { host: "b", why: "lost: silent for 90 s" },
     ]);
     const alone = await preview([host("old", 1)], [one]);
-    expect(alone[0]).toMatchObject({ outcome: "waits", reasons: [{ host: "old", why: "it would be drained; there is no other host" }] });
+    expect(alone[0]).toMatchObject({
+      outcome: "waits",
+      reasons: [{ host: "old", why: "it would be drained; there is no other host" }],
+    });
   });
 
   it("is empty for a host without instances", async () => {
