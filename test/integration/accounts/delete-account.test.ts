@@ -65,6 +65,7 @@ const emptied = [
   "cli_login",
   "end_user",
   "limit_alert",
+  "mail",
   "login_session",
   "model_alias",
   "model_meta",

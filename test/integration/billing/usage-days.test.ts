@@ -220,8 +220,11 @@ it("are computed from the records of their day, not from those of other days and
   await useForDays(world, stranger);
   const client = await world.pool.connect();
   try {
-    await client.query(
-      `set session_replication_role = replica;
+    // Other work may take the processor meanwhile.
+    const patient = { query_timeout: 120_000 };
+    await client.query({
+      ...patient,
+      text: `set statement_timeout = 0; set session_replication_role = replica;
        create temporary table copied as select u.*, n from usage u, generate_series(1, 600) n;
        update copied set request_id = request_id || '/' || n, token_budget = 'jwt/x';
        alter table copied drop n;
@@ -230,8 +233,8 @@ it("are computed from the records of their day, not from those of other days and
        select 't-' || request_id, 'customer_spent', account_id, 1, 'capture', request_id, 1, key_id, model, price_version, settled_at from copied;
        reset session_replication_role;
        set max_parallel_workers_per_gather = 0`,
-    );
-    await client.query("vacuum analyze usage, ledger_entry");
+    });
+    await client.query({ ...patient, text: "vacuum analyze usage, ledger_entry" });
     await client.query("begin");
     const today = await client.query(
       `select sum(requests)::integer as requests, sum(cost)::integer as cost from usage_tokens_of(
