@@ -66,7 +66,7 @@ const column = (figure: number): string => figure.toFixed(0).padStart(5);
 
 type Stack = Awaited<ReturnType<typeof startStack>>;
 
-/** What the pages for usage, billing and requests of the console read. */
+/** Paths that the console requests for its pages of usage, billing and requests. */
 async function pathsOf(stack: Stack, bearer: Record<string, string>): Promise<string[]> {
   const read = async (path: string) => (await stack.call("GET", path, undefined, bearer)).body;
   const { requests } = await read("/v1/requests?limit=100");

@@ -1,4 +1,4 @@
-// What an entry of the audit log changed, field by field.
+// Lists the fields that an entry of the audit log changed.
 import { usd } from "../ui/format.ts";
 
 export interface FieldChange {

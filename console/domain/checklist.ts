@@ -1,4 +1,4 @@
-// What an account needs before it can spend, and what is missing.
+// Conditions of spending for an account, and those that are not met.
 import type { Responses } from "../../proto/gen/responses.ts";
 
 export type Checklist = Responses["GET /payment/checklist"];

@@ -5,7 +5,7 @@ import { capacityOf, type Gpu, healthOf, type Node } from "./nodes.ts";
 export interface FleetFilter {
   readonly type: string;
   readonly pool: string;
-  /** Of the host. */
+  /** Status of the host. */
   readonly status: string;
   readonly health: string;
   /** uid of an account that uses the GPU. */

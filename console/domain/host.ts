@@ -1,4 +1,4 @@
-// What the page of a host says: since when it is in its state, what is wrong, and which actions fit.
+// State of a host with its start time, its problems, and the actions that are possible in that state.
 import type { Responses } from "../../proto/gen/responses.ts";
 import { statusOf } from "./fleet.ts";
 import type { Node } from "./nodes.ts";

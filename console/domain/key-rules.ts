@@ -1,4 +1,4 @@
-// What a key may do: the form's fields, the bodies that they become, and the sentences that say it.
+// Permissions and limits of an API key: form fields, request bodies, and a description in sentences.
 import type { Responses } from "../../proto/gen/responses.ts";
 import { text } from "../text/keys.ts";
 import { count, inUtc, usd } from "../ui/format.ts";
@@ -6,7 +6,7 @@ import { inShell } from "./literals.ts";
 
 export type Key = Responses["GET /v1/api-tokens"][number];
 export type KeyLimit = Responses["GET /payment/key-limits"][number];
-/** Of the API. */
+/** API paths. */
 export const keysPath = "/v1/api-tokens";
 export const limitsPath = "/payment/key-limits";
 
@@ -85,7 +85,7 @@ export const rulesOf = (form: KeyForm, nowMs: number): Readonly<Record<string, u
     : { expires_at: form.lifetime === "never" ? null : expiryOf(form.lifetime, nowMs) }),
 });
 
-/** What the form permits, in sentences. `expiresAt`: Unix seconds, where the lifetime is kept. */
+/** Describes permissions and limits of the form in sentences. `expiresAt`: Unix seconds, where the lifetime is kept. */
 export function previewOf(form: KeyForm, nowMs: number, expiresAt: number | null = null): readonly string[] {
   const words = text.preview;
   const addresses = addressesOf(form.addresses);
@@ -105,7 +105,7 @@ export function previewOf(form: KeyForm, nowMs: number, expiresAt: number | null
   ];
 }
 
-/** What a key may do, in one line. */
+/** Describes role, models, addresses and rates of a key in one line. */
 export function scopeOf(key: Key): string {
   const { allowed_models: models, allowed_ips: ips, requests_per_minute: rpm, tokens_per_minute: tpm } = key;
   return [
@@ -118,7 +118,7 @@ export function scopeOf(key: Key): string {
   ].join(" · ");
 }
 
-/** Of its limit; undefined without one. */
+/** Spent part of the monthly limit, 0 to 1; undefined: no limit. */
 export const spentRatio = ({ limit, spend }: Pick<KeyRow, "limit" | "spend">): number | undefined =>
   limit === null ? undefined : limit === 0 ? 1 : Math.min(1, spend / limit);
 

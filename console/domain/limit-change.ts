@@ -1,4 +1,4 @@
-// What a form of limits changes.
+// Limits that a form changes.
 import type { Responses } from "../../proto/gen/responses.ts";
 
 type Limits = Responses["GET /v1/admin/accounts/{uid}/limits"];

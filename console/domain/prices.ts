@@ -44,6 +44,6 @@ export function ratesIn(fields: Readonly<Record<string, string>>, kind: PriceKin
   return Object.fromEntries(given.length > 0 ? given : [[unitsOf(kind)[0] as Unit, 0] as const]);
 }
 
-/** Of an input of date and time in UTC; null: now, or without an end. */
+/** ISO 8601 time of a date and time input in UTC; null: the input is empty. */
 export const timeIn = (typed: string | undefined): string | null =>
   typed === undefined || typed === "" ? null : `${typed.length === 16 ? `${typed}:00` : typed}Z`;

@@ -143,14 +143,24 @@ export const fakeEnrolment: EnrolmentOverview = {
   authority: { hash: "hash-of-the-authority", notAfterMs: 1_900_000_000_000, lifeMs: 72 * 3_600_000 },
   tokens: [
     {
-      ...{ id: "token-1", pool: "lab", forHost: null, createdBy: "u:operator" },
-      ...{ createdAtMs: 1_786_000_000_000, expiresAtMs: 1_786_000_900_000, usedAtMs: null, usedBy: null },
+      id: "token-1",
+      pool: "lab",
+      forHost: null,
+      createdBy: "u:operator",
+      createdAtMs: 1_786_000_000_000,
+      expiresAtMs: 1_786_000_900_000,
+      usedAtMs: null,
+      usedBy: null,
     },
   ],
   hosts: [
     {
-      ...{ id: "node-9" as HostId, hostname: null, pool: "lab", enrolledAtMs: 1_786_000_000_000 },
-      ...{ certificateExpiresAtMs: 1_786_259_200_000, revokedAtMs: null },
+      id: "node-9" as HostId,
+      hostname: null,
+      pool: "lab",
+      enrolledAtMs: 1_786_000_000_000,
+      certificateExpiresAtMs: 1_786_259_200_000,
+      revokedAtMs: null,
     },
   ],
 };

@@ -35,9 +35,20 @@ function nodeOf(host: number, gpusPerHost: number): Node {
         ? []
         : [
             {
-              ...{ instance_id: `i-${gpu.uuid}`, deploy_id: gpu.deploy_id, deploy_name: gpu.deploy_name ?? "" },
-              ...{ kind: "model", account: gpu.account, formats: [], phase: "ready", in_flight: 2, waiting: 1 },
-              ...{ tokens_per_second: 100, restarts: 0, memory_bytes: 0, cpu_ratio: null, kv_cache_ratio: null },
+              instance_id: `i-${gpu.uuid}`,
+              deploy_id: gpu.deploy_id,
+              deploy_name: gpu.deploy_name ?? "",
+              kind: "model",
+              account: gpu.account,
+              formats: [],
+              phase: "ready",
+              in_flight: 2,
+              waiting: 1,
+              tokens_per_second: 100,
+              restarts: 0,
+              memory_bytes: 0,
+              cpu_ratio: null,
+              kv_cache_ratio: null,
               gpu_uuids: [gpu.uuid],
             },
           ],

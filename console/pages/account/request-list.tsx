@@ -44,9 +44,9 @@ export function FindRequest({ folder }: { folder: string }): ReactNode {
 }
 
 interface RequestListProps {
-  /** Of the API. */
+  /** API path. */
   readonly path: string;
-  /** Of the console: the page of a request is below it. */
+  /** Console path; the page of a request is below it. */
   readonly folder: string;
   /** Whose requests; by default those of the signed-in account. */
   readonly account?: string;
