@@ -36,16 +36,10 @@ export function createHubLook(endpoint: string | undefined): LookAtRepo {
     const at = encodeURIComponent(revision);
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     try {
-      const answer = await hubFetch(`${base}/api/models/${repo}/revision/${at}`, headers);
-      if ([401, 403, 404].includes(answer.status)) {
-        await answer.body?.cancel();
-        return { kind: "missing" };
-      }
-      if (!answer.ok) {
-        await answer.body?.cancel();
-        return { kind: "unreachable" };
-      }
-      const found = readLook(JSON.parse(await boundedText(answer)));
+      const { status, value } = await hubJson(`${base}/api/models/${repo}/revision/${at}`, headers);
+      if ([401, 403, 404].includes(status)) return { kind: "missing" };
+      if (value === undefined) return { kind: "unreachable" };
+      const found = readLook(value);
       if (found.kind !== "found" || found.task !== undefined) return found;
       return {
         ...found,
@@ -65,10 +59,8 @@ async function configuredTask(
 ): Promise<string | undefined> {
   if (!files.includes("config.json")) return taskOfConfig({}, files);
   try {
-    const answer = await hubFetch(url, headers);
-    if (answer.ok) return taskOfConfig(asObject(JSON.parse(await boundedText(answer))), files);
-    await answer.body?.cancel();
-    return undefined;
+    const { value } = await hubJson(url, headers);
+    return value === undefined ? undefined : taskOfConfig(asObject(value), files);
   } catch {
     return undefined;
   }
@@ -101,7 +93,22 @@ export function readLook(value: unknown): RepoLook {
   };
 }
 
-export async function boundedText(answer: Response): Promise<string> {
+/**
+ * Parsed body of a hub's successful response; undefined for other statuses. Rejects as hubFetch does, and for a body that is longer than
+ * 8 MiB or no JSON.
+ */
+export async function hubJson(
+  address: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<{ readonly status: number; readonly value: unknown }> {
+  const answer = await hubFetch(address, headers);
+  const { status } = answer;
+  if (answer.ok) return { status, value: JSON.parse(await boundedText(answer)) };
+  await answer.body?.cancel();
+  return { status, value: undefined };
+}
+
+async function boundedText(answer: Response): Promise<string> {
   const parts: Buffer[] = [];
   let bytes = 0;
   for await (const part of answer.body ?? []) {

@@ -5,7 +5,7 @@ import { keepNewest } from "../../proto/keep-newest.ts";
 import { isHubRepo } from "../../proto/weights-address.ts";
 import { createAccountSlots } from "../account-slots.ts";
 import { rateLimited, unavailable } from "../service-error.ts";
-import { boundedText, hubFetch, type WeightsFormat } from "./hub-look.ts";
+import { hubJson, type WeightsFormat } from "./hub-look.ts";
 
 export interface HubModel {
   /** Repository, `owner/name`. */
@@ -60,12 +60,9 @@ export function createHubSearch(endpoint: string | undefined): HubSearch {
 
   async function ask(url: string): Promise<readonly HubModel[]> {
     try {
-      const answer = await hubFetch(url, {});
-      if (!answer.ok) {
-        await answer.body?.cancel();
-        throw new Error(`the hub answered ${answer.status}`);
-      }
-      return readModels(JSON.parse(await boundedText(answer)));
+      const { status, value } = await hubJson(url, {});
+      if (value === undefined) throw new Error(`the hub answered ${status}`);
+      return readModels(value);
     } catch (error) {
       throw hubUnavailable(error);
     }
