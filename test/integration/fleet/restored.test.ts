@@ -54,7 +54,12 @@ it("restored from before a placement ends nothing, and knows it again once the h
 
   const older = await startReplica(backup, { port });
   replica = older;
-  await older.db.updateTable("deployment").set({ generation: 7 }).where("deployId", "=", changed.id).execute();
+  // With its revision, so that a verdict in progress does not write the earlier generation back.
+  await older.db
+    .updateTable("deployment")
+    .set((eb) => ({ generation: 7, revision: eb("revision", "+", 1n) }))
+    .where("deployId", "=", changed.id)
+    .execute();
   agent.connect();
   const host = async () => (await older.fleetStore.hosts())[0];
   await vi.waitFor(async () => {
