@@ -117,6 +117,8 @@ async function seed(url: string, account: string): Promise<void> {
   await client.connect();
   await client.query("set session_replication_role = replica");
   for (const text of seedTexts) await client.query(text, text.includes("$1") ? [account] : []);
+  // Without statistics the sums of tokens take minutes.
+  await client.query("analyze");
   await client.query("select rebuild_usage_days()");
   await client.query("vacuum analyze");
   await client.end();

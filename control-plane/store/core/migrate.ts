@@ -1,4 +1,5 @@
 // Migrates a database to this version's schema. To write a migration, see docs/checklists/migration.md.
+import { setTimeout as wait } from "node:timers/promises";
 import { sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import type { Logger } from "pino";
@@ -32,6 +33,7 @@ import * as settleByDay from "../migrations/0067-settle-by-day.ts";
 import * as mail from "../migrations/0068-mail.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
+import { codeOf } from "./outage.ts";
 import type { Db } from "./schema.ts";
 
 /** In order. Imported by name, so that only reviewed files run. Each number is above the highest one before it. */
@@ -65,16 +67,28 @@ const migrations: Record<string, Migration> = {
   "0068-mail": mail,
 };
 
+/** Lock of Kysely's migrations, which itself waits up to an hour for it. */
+const migrationLock = 3853314791062309107n;
+
+interface MigrateOptions {
+  readonly log: Logger;
+  /** Maximum wait for one lock: requests of running control planes queue behind it. */
+  readonly lockTimeoutMs?: number;
+  /** Maximum time of all attempts to get the locks, and maximum wait for another control plane that migrates. */
+  readonly maxWaitMs?: number;
+}
+
 /**
  * Migrates the database at `url` to this version's schema. When several control planes start at once, one migrates and the others
  * wait for its advisory lock. A newer schema that still supports this version is unchanged. Throws MigrationRefused when the
- * schema no longer supports this version, or is older than the baseline.
+ * schema no longer supports this version, is older than the baseline, or is locked by others for too long.
  */
-export async function migrateDatabase(url: string, options: { readonly log: Logger }): Promise<void> {
+export async function migrateDatabase(url: string, options: MigrateOptions): Promise<void> {
+  const { log, lockTimeoutMs = 2_000, maxWaitMs = 600_000 } = options;
   // Migrating a large table, or waiting for another control plane to do so, exceeds the time limits of requests.
   const { db, close } = openDatabase(url, {
     maxConnections: 1,
-    log: options.log,
+    log,
     statementTimeoutMs: 0,
     connectTimeoutMs: 10_000,
   });
@@ -87,9 +101,13 @@ export async function migrateDatabase(url: string, options: { readonly log: Logg
         // Kysely takes the same lock again; it is counted per session. The checks below need it too.
         const { adapter } = connection.getExecutor();
         const lock = { lockTable: "kysely_migration_lock", lockRowId: "migration_lock" };
-        await adapter.acquireMigrationLock(connection, lock);
+        await setLockTimeout(connection, maxWaitMs);
+        await sql`select pg_advisory_lock(${sql.lit(migrationLock)})`.execute(connection).catch((error) => {
+          throw isLockTimeout(error) ? otherMigrates(maxWaitMs, error) : error;
+        });
         try {
-          await migrateLocked(connection, options.log);
+          await setLockTimeout(connection, lockTimeoutMs);
+          await migrateLocked(connection, { log, lockTimeoutMs, maxWaitMs });
         } finally {
           await adapter.releaseMigrationLock(connection, lock);
         }
@@ -99,7 +117,8 @@ export async function migrateDatabase(url: string, options: { readonly log: Logg
   }
 }
 
-async function migrateLocked(db: Db, log: Logger): Promise<void> {
+async function migrateLocked(db: Db, waits: Required<MigrateOptions>): Promise<void> {
+  const { log } = waits;
   const known = Object.keys(migrations);
   const steps = schemaSteps(known, await readState(db));
   if (steps.kind === "supported") {
@@ -107,13 +126,90 @@ async function migrateLocked(db: Db, log: Logger): Promise<void> {
     return;
   }
   if (steps.kind === "adopt-baseline") await adoptBaseline(db, steps.baseline, log);
-  const migrator = new Migrator({ db, provider: { getMigrations: async () => migrations } });
-  const { error, results } = await migrator.migrateToLatest();
-  for (const result of results ?? []) log.info({ migration: result.migrationName, status: result.status }, "migration");
-  if (error !== undefined) throw error;
+  let latest = "";
+  const logged = Object.entries(migrations).map(([migration, { up }]) => {
+    const loggedUp = async (trx: Db) => {
+      latest = migration;
+      log.info({ migration }, "migration started");
+      await up(trx);
+    };
+    return [migration, { up: loggedUp }] as const;
+  });
+  const provider = { getMigrations: async () => Object.fromEntries(logged) };
+  const migrator = new Migrator({ db, provider });
+  const results = await withLocks(
+    db,
+    waits,
+    () => latest,
+    async () => {
+      const { error, results = [] } = await migrator.migrateToLatest();
+      if (error !== undefined) throw error;
+      return results;
+    },
+  );
+  for (const result of results) log.info({ migration: result.migrationName, status: result.status }, "migration");
   // Before the first ledger entry: a month with a row in the default partition gets no partition of its own.
-  if (results?.length) await ensureMoneyMonths(db, new Date());
+  if (results.length > 0)
+    await withLocks(
+      db,
+      waits,
+      () => "of months",
+      () => ensureMoneyMonths(db, new Date()),
+    );
 }
+
+/**
+ * Repeats `work`, a transaction, when others hold a lock that it needs for longer than the lock timeout. Between two attempts the
+ * requests that queued behind it run.
+ */
+async function withLocks<T>(
+  db: Db,
+  { log, lockTimeoutMs, maxWaitMs }: Required<MigrateOptions>,
+  migrationOf: () => string,
+  work: () => Promise<T>,
+): Promise<T> {
+  const endMs = performance.now() + maxWaitMs;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      const migration = migrationOf();
+      const holders = await openTransactions(db);
+      if (performance.now() >= endMs) throw lockedByOthers(migration, maxWaitMs, holders, error);
+      log.warn({ migration, holders }, "migration could not lock a table, and was undone; will retry");
+      await wait(lockTimeoutMs);
+    }
+  }
+}
+
+const setLockTimeout = (db: Db, ms: number) => sql`set lock_timeout = ${sql.lit(ms)}`.execute(db);
+const isLockTimeout = (error: unknown): boolean => codeOf(error) === "55P03";
+
+/** The longest open transactions of others. Queries may contain secrets, so only their connections are named. */
+async function openTransactions(db: Db): Promise<readonly string[]> {
+  const { rows } = await sql<{ holder: string }>`
+    select format('pid %s (%s, %s since %s)', pid, coalesce(nullif(application_name, ''), usename), state,
+      to_char(xact_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')) as holder
+    from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null and backend_type = 'client backend'
+    order by xact_start limit 3`.execute(db);
+  return rows.map(({ holder }) => holder);
+}
+
+const otherMigrates = (waitedMs: number, cause: unknown) =>
+  new MigrationRefused(
+    `Another control plane has been migrating the database for more than ${waitedMs / 1000} s. ` +
+      "Read its log; start this one again when it has finished, or end its connection.",
+    { cause },
+  );
+
+const lockedByOthers = (migration: string, waitedMs: number, holders: readonly string[], cause: unknown) =>
+  new MigrationRefused(
+    `Migration ${migration} could not lock a table within ${waitedMs / 1000} s; the database is unchanged. ` +
+      `End the transactions that hold it (longest open: ${holders.join(", ") || "none any more"}), then start again.`,
+    { cause },
+  );
 
 async function readState(db: Db): Promise<SchemaState> {
   const exists = async (table: string) =>

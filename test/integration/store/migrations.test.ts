@@ -1,7 +1,7 @@
 // Schema upgrades: of databases that earlier versions wrote, of several control planes at once, and of versions side by side.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { PostgresAdapter } from "kysely";
+import { PostgresAdapter, sql } from "kysely";
 import pino from "pino";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createUsageDays } from "../../../control-plane/billing/usage-days.ts";
@@ -137,6 +137,62 @@ describe("a migration", () => {
     });
     await close();
     expect(await namesOf(url)).toContain("0041-baseline");
+  });
+
+  it("waits for a lock that another connection holds, logs who holds it, and runs once it is free", async () => {
+    const url = await restored("0041-shared-prefix-cache.sql");
+    const { db, close } = openDatabase(url, { maxConnections: 1, log });
+    const lines: { readonly msg: string; readonly holders?: readonly string[] }[] = [];
+    const seen = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
+    let migrating: Promise<void> | undefined;
+    await db.transaction().execute(async (other) => {
+      await sql`set local idle_in_transaction_session_timeout = 0; lock table usage in access share mode`.execute(
+        other,
+      );
+      migrating = migrateDatabase(url, { log: seen, lockTimeoutMs: 20 });
+      migrating.catch(() => undefined);
+      await vi.waitFor(() => expect(lines.filter(({ holders }) => holders).length).toBeGreaterThan(1), patience);
+      // What was done before the lock was needed is undone, and no request queues behind it for long.
+      expect(await namesOf(url)).toEqual(["0041-baseline"]);
+      await query(url, "select count(*) from usage");
+    });
+    await migrating;
+    await close();
+    expect(lines.find(({ holders }) => holders)?.holders?.join()).toMatch(
+      /^pid \d+ \(stoker, idle in transaction since /,
+    );
+    expect(lines.filter(({ msg }) => msg === "migration started").length).toBeGreaterThan(30);
+    expect(await namesOf(url)).toContain("0068-mail");
+  });
+
+  it("is refused when its locks are not free in time, and changes nothing", async () => {
+    const url = await restored("0041-shared-prefix-cache.sql");
+    const { db, close } = openDatabase(url, { maxConnections: 1, log });
+    await db.transaction().execute(async (other) => {
+      await sql`set local idle_in_transaction_session_timeout = 0; lock table usage in access share mode`.execute(
+        other,
+      );
+      const refused = migrateDatabase(url, { log, lockTimeoutMs: 20, maxWaitMs: 1 });
+      await expect(refused).rejects.toThrow(MigrationRefused);
+      await expect(refused).rejects.toThrow(/could not lock a table within 0\.001 s.*longest open: pid \d+ \(stoker/s);
+      expect(await namesOf(url)).toEqual(["0041-baseline"]);
+    });
+    await close();
+  });
+
+  it("is refused while another control plane migrates for too long", async () => {
+    const url = await postgres.migratedDatabase();
+    const { db, close } = openDatabase(url, { maxConnections: 1, log });
+    const adapter = new PostgresAdapter();
+    const lock = { lockTable: "", lockRowId: "" };
+    await db.connection().execute(async (other) => {
+      await adapter.acquireMigrationLock(other, lock);
+      await expect(migrateDatabase(url, { log, maxWaitMs: 20 })).rejects.toThrow(
+        /Another control plane has been migrating/,
+      );
+      await adapter.releaseMigrationLock(other, lock);
+    });
+    await close();
   });
 
   it("prepares a new database for the month of its first credit", async () => {
