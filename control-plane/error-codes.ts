@@ -68,6 +68,7 @@ export const errorCodes = [
   "deployment_not_found",
   "discount_not_found",
   "duplicate_custom_id",
+  "email_already_verified",
   "empty_change",
   "empty_file",
   "end_user_not_found",

@@ -214,7 +214,14 @@ async function createCore(base: Base) {
     clockScale: config.sliceClockScale,
     log,
   });
-  const mail = await createMail({ db, smtp: config.smtp, publicUrl: config.publicUrl, log, registry });
+  const mail = await createMail({
+    db,
+    smtp: config.smtp,
+    publicUrl: config.publicUrl,
+    pepper: secrets.pepper,
+    log,
+    registry,
+  });
   const billing = createBilling({
     db,
     mail: mail?.alerts,
@@ -477,6 +484,8 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
       accounts,
       dataKeys,
       isSignUpOpen: config.isSignUpOpen,
+      mail: all.mail?.accountMail,
+      log,
       tokens: credentials.tokens,
       deployments: fleet.deploymentStore,
       changes: feed,

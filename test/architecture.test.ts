@@ -39,6 +39,7 @@ const common = [
   "control-plane/error-codes.ts",
   "control-plane/account-slots.ts",
   "control-plane/act.ts",
+  "control-plane/new-mail.ts",
   "control-plane/page.ts",
 ];
 const featurePorts = [

@@ -56,6 +56,14 @@ export function addAuth(program: Command): void {
       if (!terminal.isStructured) terminal.progress(`Open it before ${isoTime(link.expires_at)}; it works once.`);
     });
   auth
+    .command("verify-email")
+    .description("mail a link that verifies the account's e-mail address; alerts are mailed to verified addresses only")
+    .example("stoker auth verify-email")
+    .run(async (terminal) => {
+      await terminal.api.call("POST", "/v1/me/verify-email");
+      terminal.progress("A mail is on its way. Open its link within three days.");
+    });
+  auth
     .command("factors")
     .description("list second factors; add and remove them in the console")
     .example("stoker auth factors")

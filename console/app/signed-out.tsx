@@ -1,5 +1,5 @@
 // What a visitor without a session sees: sign-in or sign-up.
-import { Anchor, Center, Code, Paper, PasswordInput, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Anchor, Center, Paper, PasswordInput, Stack, Text, TextInput, Title } from "@mantine/core";
 import { type ReactNode, useEffect, useState } from "react";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api/context.ts";
@@ -55,8 +55,8 @@ export function SignedOut({ isSignUpOpen, onEntered, onKey }: SignedOutProps): R
             </Text>
           )}
           {!isSignUp && (
-            <Text size="sm" c="dimmed">
-              {withCode(text.forgot)}
+            <Text size="sm">
+              <Anchor href="/login/forgot">{text.forgot}</Anchor>
             </Text>
           )}
         </Stack>
@@ -95,10 +95,4 @@ function SignUp({ onKey }: Pick<SignedOutProps, "onKey">): ReactNode {
       />
     </Form>
   );
-}
-
-/** Parts between backticks become code. */
-function withCode(words: string): ReactNode {
-  // biome-ignore lint/suspicious/noArrayIndexKey: the parts never change.
-  return words.split("`").map((part, index) => (index % 2 === 1 ? <Code key={index}>{part}</Code> : part));
 }

@@ -16,6 +16,7 @@ const signs: readonly { readonly sign: string; readonly color: string; readonly 
       "active",
       "credited",
       "ended",
+      "verified",
     ],
   },
   {

@@ -37,6 +37,12 @@ export const text = {
   saveCodesAbout:
     "If you lose your second factor, sign in with your password and one of these codes. Each works once. They are not shown again.",
   saved: "I have saved them",
+  email: "E-mail address",
+  emailAbout: "Alerts and links for a new password are mailed to a verified address only.",
+  verified: "verified",
+  notVerified: "not verified",
+  verify: "Send a mail with a link",
+  mailSent: "A mail is on its way. Open its link within three days.",
   password: "Password",
   passwordAbout: "A new password ends your other sessions.",
   current: "Current password",

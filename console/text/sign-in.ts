@@ -6,8 +6,7 @@ export const text = {
   noAccount: "No account yet?",
   haveAccount: "Already have an account?",
   operatorCreates: "The operator of this server creates accounts.",
-  forgot:
-    "No password, or forgot it? Set one with `stoker auth set-password` and an API key of the account. This works only for an account without a second factor.",
+  forgot: "No password, or forgotten?",
   email: "E-mail address",
   password: "Password",
   accountName: "Name of the account",

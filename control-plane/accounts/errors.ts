@@ -128,6 +128,16 @@ export const signInBusy = () =>
     retryAfterSeconds: 3,
   });
 
+/** Links in mails need a mail server, and an address that leads here. */
+export const noMailLinks = () =>
+  conflict(
+    "mail_disabled",
+    "This installation sends no mails with links. Its operator sets STOKER_SMTP_URL, STOKER_MAIL_FROM and STOKER_PUBLIC_URL.",
+  );
+
+export const emailAlreadyVerified = () =>
+  conflict("email_already_verified", "The e-mail address of this account is already verified.");
+
 export const signUpClosed = () =>
   forbidden("sign_up_closed", "Sign-up is closed on this installation. Ask its operator for an account.");
 

@@ -1,6 +1,7 @@
 // Storage of sign-in and second factors. Throws as AccountStore does.
 import type { AccountId } from "../../proto/ids.ts";
 import type { Act, Actor } from "../act.ts";
+import type { MailLink } from "../new-mail.ts";
 
 /** How the owner of a session signed in. */
 export type SessionFactor = "password" | "totp" | "passkey" | "recovery_code" | "link";
@@ -93,7 +94,7 @@ export interface FactorStore {
   setPolicy(requiredFor: RequiredFor, act: Act): Promise<void>;
 }
 
-export type ChallengePurpose = "second_factor" | "passkey" | "link" | "enrol_totp" | "enrol_passkey";
+export type ChallengePurpose = "second_factor" | "passkey" | "link" | "enrol_totp" | "enrol_passkey" | MailLink;
 
 export interface ChallengeRow {
   /** Null: a sign-in by passkey, before the account is known. */
@@ -104,6 +105,8 @@ export interface ChallengeRow {
   readonly challenge: string | null;
   /** New TOTP secret, sealed. */
   readonly sealed: Buffer | null;
+  /** Address to which the ticket was mailed. */
+  readonly email: string | null;
 }
 
 export interface ChallengeStore {

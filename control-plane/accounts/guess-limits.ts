@@ -8,7 +8,7 @@ import type { AttemptStore } from "./store.ts";
 const quarterHourMs = 900_000;
 
 export const attemptLimits = {
-  /** Unfinished steps of sign-ins, sign-ups and e-mail changes from one address. */
+  /** Unfinished steps of sign-ins, sign-ups, e-mail changes and links of mails from one address. */
   perAddress: { max: 30, windowMs: quarterHourMs, isFinal: true },
   /** For one account from one network, or from one known device. */
   perAccount: { max: 10, windowMs: quarterHourMs },
@@ -16,6 +16,8 @@ export const attemptLimits = {
   perEmail: { max: 200, windowMs: quarterHourMs },
   /** The same for codes: 50 of a million per day, for an attacker who knows the password. */
   codesPerDay: { max: 50, windowMs: 86_400_000 },
+  /** Mails with a link that strangers may ask for, by mailbox. */
+  mailsPerMailbox: { max: 3, windowMs: 3_600_000, isFinal: true },
   /** Sign-ins by passkey started from one address. */
   passkeyStarts: { max: 60, windowMs: quarterHourMs, isFinal: true },
 } as const satisfies Record<string, AttemptsLimit>;
@@ -33,6 +35,7 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
   const byAccount = countAttempts("account", attemptLimits.perAccount, deps);
   const byEmail = countAttempts("email", attemptLimits.perEmail, deps);
   const byDay = countAttempts("code day", attemptLimits.codesPerDay, deps);
+  const mailboxes = countAttempts("mailbox", attemptLimits.mailsPerMailbox, deps);
   const starts = countAttempts("passkey", attemptLimits.passkeyStarts, deps);
   const where = ({ ip, device }: Origin) => (device === undefined ? networkOf(ip) : `device ${device}`);
   const passwordKey = (name: string, from: Origin) => `email ${name} from ${where(from)}`;
@@ -56,6 +59,8 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
     },
     /** The current password, given within a session. */
     presentPassword: (account: AccountId): Promise<void> => byAccount.take(presentKey(account)),
+    /** `email`: lower-case, also an unknown one. */
+    mailbox: (email: string): Promise<void> => mailboxes.take(email),
     passkeyStart: (ip: string): Promise<void> => starts.take(networkOf(ip)),
     forgivePresentPassword: (account: AccountId): Promise<void> => byAccount.forgive(presentKey(account)),
     /** The sign-in finished in `steps` counted steps: subtract them. */

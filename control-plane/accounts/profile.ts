@@ -1,5 +1,6 @@
 import type { AccountId } from "../../proto/ids.ts";
 import type { Actor } from "../act.ts";
+import type { AccountMails } from "./account-mails.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
 import { accountGone, accountNameTaken, badDisplayName, notInTeam } from "./errors.ts";
 import type { GuessLimits } from "./guess-limits.ts";
@@ -12,7 +13,11 @@ export function checkDisplayName(name: string): void {
   if (name.length > 39 || !displayNamePattern.test(name)) throw badDisplayName();
 }
 
-export function createProfiles(store: ProfileStore, limits: Pick<GuessLimits, "address">) {
+export function createProfiles(
+  store: ProfileStore,
+  limits: Pick<GuessLimits, "address">,
+  mails: Pick<AccountMails, "offerVerification" | "addressNotice">,
+) {
   async function read(account: AccountId): Promise<AccountRecord> {
     const row = await store.profile(account);
     if (!row) throw accountGone();
@@ -27,7 +32,7 @@ export function createProfiles(store: ProfileStore, limits: Pick<GuessLimits, "a
   return {
     /** Throws accountGone, as all of these do. */
     read,
-    /** Addresses that someone other than the account's owner has verified. */
+    /** The address, if it is verified. */
     async emails(account: AccountId): Promise<readonly string[]> {
       const record = await read(account);
       return record.emailVerified ? [record.email] : [];
@@ -37,7 +42,10 @@ export function createProfiles(store: ProfileStore, limits: Pick<GuessLimits, "a
       if (change.displayName !== undefined) checkDisplayName(change.displayName);
       // The outcome shows whether an account has this address, as that of a sign-up does.
       if (change.email !== undefined) await limits.address(actor.ip);
-      return after(actor.account, await store.changeProfile(actor, change));
+      const outcome = await store.changeProfile(actor, change, mails.addressNotice(actor));
+      const record = await after(actor.account, outcome);
+      if (change.email !== undefined && !record.emailVerified) await mails.offerVerification(actor.account);
+      return record;
     },
     /** Throws notInTeam, accountNameTaken, badDisplayName. */
     async nameTeam(actor: Actor, name: string): Promise<AccountRecord> {

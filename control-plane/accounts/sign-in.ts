@@ -5,6 +5,7 @@
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import type { Actor } from "../act.ts";
+import type { AccountMails } from "./account-mails.ts";
 import type { CreateAccount } from "./create-account.ts";
 import type { DataKeys } from "./data-keys.ts";
 import { openSecret } from "./envelope.ts";
@@ -103,6 +104,7 @@ export interface SignInDeps {
   readonly accounts: Pick<CreateAccount, "createAccount">;
   readonly passwords: Passwords;
   readonly sessions: Sessions;
+  readonly mails: Pick<AccountMails, "offerVerification" | "passwordNotice">;
   /** True when anyone may create an account. */
   readonly isSignUpOpen: boolean;
   readonly unixMs: () => number;
@@ -290,6 +292,7 @@ export function createSignIn(deps: SignInDeps) {
         ownPassword: { hash: passwordHash, ip },
       };
       const { account, apiKey } = await deps.accounts.createAccount(request);
+      await deps.mails.offerVerification(account);
       const session = await sessions.begin({ account, ip }, ["password"]);
       return { account, apiKey, session, device: devices.make(account) };
     },
@@ -313,7 +316,8 @@ export function createSignIn(deps: SignInDeps) {
       }
       await checkNewPassword(password, [owner.email, owner.displayName]);
       const hash = await passwords.hash(password);
-      if (!(await store.setPassword(actor, hash, session?.lookup))) throw accountGone();
+      const change = { hash, keep: session?.lookup, notice: deps.mails.passwordNotice(actor) };
+      if (!(await store.setPassword(actor, change))) throw accountGone();
     },
   };
 }

@@ -2,6 +2,7 @@ import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act, Actor } from "../act.ts";
+import type { NewAccountMail } from "../new-mail.ts";
 import type { SessionFactor } from "./factor-store.ts";
 import type { KeyRules } from "./key-rules.ts";
 
@@ -165,8 +166,8 @@ export interface SshKey {
 /** Profile that an account's owner sets. Throws as AccountStore does. */
 export interface ProfileStore {
   profile(account: AccountId): Promise<ProfileRow | undefined>;
-  /** Announces the account. A changed e-mail address counts as unverified, unless an admin sets it. */
-  changeProfile(actor: Actor, change: ProfileChange): Promise<ProfileOutcome>;
+  /** Announces the account. A changed e-mail address counts as unverified, unless an admin sets it; `notice` goes to a verified one that it replaces. */
+  changeProfile(actor: Actor, change: ProfileChange, notice?: NewAccountMail): Promise<ProfileOutcome>;
   nameTeam(actor: Actor, name: string): Promise<ProfileOutcome>;
   /** Checks whether the account could be ended, ignoring its deployments. */
   mayEnd(account: AccountId): Promise<"yes" | "gone" | "last_admin">;
@@ -231,8 +232,8 @@ export interface SessionStore {
   passwordOf(account: AccountId): Promise<string | undefined>;
   /** Names of a live account. */
   nameOf(account: AccountId): Promise<{ readonly email: string; readonly displayName: string } | undefined>;
-  /** Ends the account's sessions, all but `keep`. False when the account is gone. */
-  setPassword(actor: Actor, hash: string, keep: Buffer | undefined): Promise<boolean>;
+  /** Ends the account's sessions, all but `keep`, and its unfinished sign-ins. False when the account is gone. */
+  setPassword(actor: Actor, change: PasswordWrite): Promise<boolean>;
   /**
    * Throws when the account is gone. Undefined: the session was verified by password only, and the account has since added a
    * second factor.
@@ -250,6 +251,28 @@ export interface SessionStore {
   touchSession(lookup: Buffer, seenAtMs: number, endsAtMs: number): Promise<void>;
   /** `ip`: of the person who ends it, for the audit log; undefined: another session replaces it. */
   endSession(lookup: Buffer, ip: string | undefined): Promise<void>;
+}
+
+export interface PasswordWrite {
+  readonly hash: string;
+  /** The session that goes on. */
+  readonly keep: Buffer | undefined;
+  /** Mail to the owner, if the address is verified. */
+  readonly notice: NewAccountMail | undefined;
+}
+
+/** Throws as AccountStore does. `lookup`: of a ticket that was mailed; `nowMs`: Unix ms. */
+export interface AccountMailStore {
+  /** False when the account is gone. */
+  queue(account: AccountId, mail: NewAccountMail): Promise<boolean>;
+  /** Uses the ticket, and audits and announces the account. False when it cannot be used for the account's present address. */
+  verifyEmail(lookup: Buffer, ip: string, nowMs: number): Promise<boolean>;
+  /** The same; also sets the password and ends all sessions. */
+  resetPassword(
+    lookup: Buffer,
+    change: Omit<PasswordWrite, "keep"> & { readonly ip: string },
+    nowMs: number,
+  ): Promise<boolean>;
 }
 
 export interface AttemptStore {

@@ -25,7 +25,7 @@ export function createTickets(deps: {
     async issue(purpose: ChallengePurpose, row: Partial<ChallengeRow>, validMs = ticketMs): Promise<Ticket> {
       const ticket = randomBytes(32).toString("base64url");
       const expiresAtMs = unixMs() + validMs;
-      const whole = { account: null, session: null, challenge: null, sealed: null, ...row };
+      const whole = { account: null, session: null, challenge: null, sealed: null, email: null, ...row };
       await store.putChallenge(lookupOf(ticket), purpose, whole, expiresAtMs);
       return { ticket, expiresAtMs };
     },

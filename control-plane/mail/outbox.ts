@@ -1,6 +1,7 @@
 // Mails are rows until the mail server accepted them. One that was sent just before a crash is sent again, with the same Message-ID.
 import type { Logger } from "pino";
 import { Counter, type Registry } from "prom-client";
+import { linkPlaceholder, type MailLink } from "../new-mail.ts";
 import { MailRefused, type MailServer } from "./mail-server.ts";
 import type { ClaimedMail, MailStore } from "./store.ts";
 
@@ -22,6 +23,8 @@ export interface Outbox {
 export function createOutbox(deps: {
   readonly store: MailStore;
   readonly server: MailServer;
+  /** Makes a link of a mail, which is valid from now on. */
+  readonly linkOf: (link: MailLink, mail: Pick<ClaimedMail, "account" | "to">) => Promise<string>;
   readonly log: Logger;
   readonly registry: Registry;
 }): Outbox {
@@ -32,9 +35,14 @@ export function createOutbox(deps: {
     labelNames: ["outcome"],
     registers: [deps.registry],
   });
+  async function withLink(mail: ClaimedMail, link: MailLink): Promise<ClaimedMail> {
+    const url = await deps.linkOf(link, mail);
+    return { ...mail, text: mail.text.replace(linkPlaceholder, () => url) };
+  }
+
   async function attempt(mail: ClaimedMail): Promise<void> {
     try {
-      await server.send(mail);
+      await server.send(mail.link === null ? mail : await withLink(mail, mail.link));
     } catch (error) {
       if (!(error instanceof MailRefused)) throw error;
       const retryMs = error.isFinal ? undefined : retriesMs[mail.attempts - 1];

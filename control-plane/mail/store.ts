@@ -1,19 +1,13 @@
 import type { AccountId } from "../../proto/ids.ts";
+import type { MailLink, NewAccountMail } from "../new-mail.ts";
 
-export interface Mail {
-  /** Unique; part of the Message-ID, so that a mail program recognises a repeat. */
-  readonly id: string;
+export interface Mail extends Omit<NewAccountMail, "link"> {
   readonly to: string;
-  readonly subject: string;
-  /** Plain text. */
-  readonly text: string;
-}
-
-export interface NewMail extends Omit<Mail, "to"> {
-  readonly account: AccountId;
 }
 
 export interface ClaimedMail extends Mail {
+  readonly account: AccountId;
+  readonly link: MailLink | null;
   /** Attempts, this one included. */
   readonly attempts: number;
 }

@@ -1,6 +1,8 @@
 // Accounts, their credentials and their owners' sign-in, with their stores.
 
+import type { Logger } from "pino";
 import { steadyTime } from "../../proto/steady-time.ts";
+import { type AccountMailSettings, createAccountMails } from "../accounts/account-mails.ts";
 import { type ApiTokens, createApiTokens } from "../accounts/api-tokens.ts";
 import { createApplications } from "../accounts/applications.ts";
 import { createAuditLog } from "../accounts/audit.ts";
@@ -27,6 +29,7 @@ import type { AccountStore } from "../accounts/store.ts";
 import { createTickets } from "../accounts/tickets.ts";
 import { deleteDeployments } from "../deployments/change.ts";
 import type { DeploymentStore } from "../deployments/store.ts";
+import { createAccountMailStore } from "../store/accounts/account-mail-store.ts";
 import { createAdminStore } from "../store/accounts/admin-store.ts";
 import { createApplicationStore } from "../store/accounts/application-store.ts";
 import { createAuditStore } from "../store/accounts/audit-rows.ts";
@@ -45,6 +48,9 @@ interface AccountFeatureDeps {
   readonly accounts: CreateAccount;
   readonly dataKeys: DataKeys;
   readonly isSignUpOpen: boolean;
+  /** Undefined: this installation sends no mails with links. */
+  readonly mail: AccountMailSettings | undefined;
+  readonly log: Logger;
   readonly tokens: ApiTokens;
   readonly deployments: Pick<DeploymentStore, "list" | "get" | "change">;
   readonly changes: { on(topic: "cli_login", handler: (subject: string) => void): void };
@@ -66,8 +72,18 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
     unixMs,
   };
   const limits = createGuessLimits({ store: createAttemptStore(db), unixMs });
+  const passwords = createPasswords(pepper);
+  const accountMails = createAccountMails({
+    ...proofs,
+    store: { ...createAccountMailStore(db), ...sessionStore, ...profileStore },
+    limits,
+    passwords,
+    mail: deps.mail,
+    log: deps.log,
+  });
   return {
-    profiles: createProfiles(profileStore, limits),
+    accountMails,
+    profiles: createProfiles(profileStore, limits, accountMails),
     sshKeys: createSshKeys(profileStore, unixMs),
     sessions,
     factors: createFactors({ ...proofs, store: factorStore }),
@@ -77,8 +93,9 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
       factors: factorStore,
       devices: createKnownDevices(pepper),
       accounts,
-      passwords: createPasswords(pepper),
+      passwords,
       sessions,
+      mails: accountMails,
       isSignUpOpen,
       limits,
     }),

@@ -2,9 +2,14 @@
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { randomId } from "../../proto/ids.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
+import { linkLifeMs } from "../accounts/account-mails.ts";
+import { createTickets } from "../accounts/tickets.ts";
 import type { AlertMail } from "../billing/limit-alerts.ts";
+import { mailLinkPaths } from "../http/accounts/mail-pages.ts";
 import type { SmtpSettings } from "../mail/mail-server.ts";
 import { createOutbox } from "../mail/outbox.ts";
+import { createChallengeStore } from "../store/accounts/sign-in-store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
 import { createMailStore } from "../store/work/mail-store.ts";
 
@@ -13,6 +18,7 @@ export async function createMail(deps: {
   readonly db: OpenDatabase["db"];
   readonly smtp: SmtpSettings | undefined;
   readonly publicUrl: string | undefined;
+  readonly pepper: Buffer;
   readonly log: Logger;
   readonly registry: Registry;
 }) {
@@ -21,10 +27,24 @@ export async function createMail(deps: {
   // Loads nodemailer, which most installations do not need.
   const { createSmtp } = await import("../mail/smtp.ts");
   const server = createSmtp(smtp);
+  const makeId = () => `mail_${randomId(20)}`;
+  const tickets = createTickets({
+    store: createChallengeStore(deps.db),
+    pepper: deps.pepper,
+    unixMs: steadyTime.nowMs,
+  });
   const alerts: AlertMail = {
-    makeId: () => `mail_${randomId(20)}`,
+    makeId,
     billingUrl: publicUrl && `${publicUrl}/console/billing?tab=alerts`,
   };
-  const { deliver } = createOutbox({ ...deps, store: createMailStore(deps.db), server });
-  return { server, alerts, deliver };
+  const { deliver } = createOutbox({
+    ...deps,
+    store: createMailStore(deps.db),
+    server,
+    async linkOf(link, { account, to }) {
+      const { ticket } = await tickets.issue(link, { account, email: to }, linkLifeMs[link]);
+      return `${publicUrl}${mailLinkPaths[link]}?ticket=${ticket}`;
+    },
+  });
+  return { server, alerts, deliver, accountMail: publicUrl === undefined ? undefined : { makeId, publicUrl } };
 }

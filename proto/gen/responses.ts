@@ -253,6 +253,7 @@ export interface Responses {
   "GET /v1/me/emails": {
     emails: string[];
   };
+  "POST /v1/me/verify-email": {};
   "POST /v1/me/team_display_name": {
     uid: string;
     email: string | null;
@@ -841,6 +842,9 @@ export interface Responses {
      */
     must_enrol: boolean;
   };
+  "POST /v1/auth/reset-password": {};
+  "POST /v1/auth/new-password": {};
+  "POST /v1/auth/verify-email": {};
   "POST /v1/auth/sign-in-link": {
     /**
      * Opens a page that signs in; for one use

@@ -124,7 +124,7 @@ describe("a sign-in link", () => {
     const answer = await post("/login/link", { ticket: "other" });
     expect([answer.statusCode, answer.headers["set-cookie"]]).toEqual([401, undefined]);
     expect(answer.body).toContain("has expired or was used");
-    expect(answer.body).toContain("stoker auth link");
+    expect(answer.body).toContain('href="/login/forgot"');
   });
 
   it("is refused from another site, as is a password", async () => {

@@ -183,9 +183,15 @@ describe("a write with the cookie", () => {
 });
 
 describe("signing in and up", () => {
-  it.each(["/v1/auth/sign-in", "/v1/auth/sign-up"])("by %s from another site's page is refused", async (url) => {
+  it.each([
+    ["/v1/auth/sign-in", customer],
+    ["/v1/auth/sign-up", customer],
+    ["/v1/auth/reset-password", { email: customer.email }],
+    ["/v1/auth/new-password", { ticket: "x", password: customer.password }],
+    ["/v1/auth/verify-email", { ticket: "x" }],
+  ])("by %s from another site's page is refused", async (url, body) => {
     const headers = { "content-type": "application/json", host: here.host, origin: "http://evil.example" };
-    const answer = await ask("POST", url, headers, { body: JSON.stringify(customer) });
+    const answer = await ask("POST", url, headers, { body: JSON.stringify(body) });
     expect(answer.json().code).toBe("csrf_refused");
     expect(answer.headers["set-cookie"]).toBeUndefined();
   });

@@ -18,6 +18,9 @@ const signInCall = "POST /v1/auth/sign-in";
 const credentials = { email: "{email}", password };
 const wrong = { ...credentials, password: "no" };
 const passwordCall = "POST /v1/me/password";
+const resetCall = "POST /v1/auth/reset-password";
+const newPasswordCall = "POST /v1/auth/new-password";
+const verifyCall = "POST /v1/auth/verify-email";
 
 async function arrange(): Promise<Values> {
   const customer = await createCustomer();
@@ -96,6 +99,32 @@ const rows: readonly StatusRow[] = [
     given: repeated(10, { call: signInCall, key: null, send: fromAddress("203.0.113.81"), body: wrong }),
     holds: tooMany,
   },
+
+  // With a mail server: test/integration/accounts/account-mails.test.ts.
+  { call: resetCall, status: 409, key: null, body: { email: "{email}" }, holds: { code: "mail_disabled" } },
+  { call: resetCall, status: 422, key: null, body: { email: "ada" } },
+  { call: verifyCall, status: 401, key: null, body: { ticket: "x" }, holds: { code: "sign_in_expired" } },
+  { call: verifyCall, status: 422, key: null, body: {} },
+  {
+    call: verifyCall,
+    status: 429,
+    key: null,
+    send: fromAddress("203.0.113.82"),
+    body: { ticket: "x" },
+    given: repeated(30, { call: verifyCall, key: null, send: fromAddress("203.0.113.82"), body: { ticket: "x" } }),
+    holds: tooMany,
+  },
+  {
+    call: newPasswordCall,
+    status: 401,
+    key: null,
+    body: { ticket: "x", password },
+    holds: { code: "sign_in_expired" },
+  },
+  { call: newPasswordCall, status: 422, key: null, body: { ticket: "x", password: "short" } },
+  { call: "POST /v1/me/verify-email", status: 401, key: null },
+  { call: "POST /v1/me/verify-email", status: 404, given: createEndedCustomer },
+  { call: "POST /v1/me/verify-email", status: 409, holds: { code: "mail_disabled" } },
 
   { call: "GET /v1/auth/session", status: 401, key: null },
   { call: "GET /v1/auth/session", status: 404, holds: { code: "no_session" } },

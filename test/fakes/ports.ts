@@ -342,6 +342,16 @@ export function fakePorts() {
           account === ada.account && [apiKey, ada.key].includes(secretOrId as KeyId) ? ada.key : undefined,
         ),
     },
+    accountMails: {
+      canSend: true,
+      requestVerification: async () => {},
+      offerVerification: async () => {},
+      verify: async () => {},
+      requestReset: async () => {},
+      reset: async () => {},
+      passwordNotice: () => undefined,
+      addressNotice: () => undefined,
+    },
     profiles: {
       read: (account) => Promise.resolve(recordOf(account)),
       emails: (account) => Promise.resolve([recordOf(account).email]),

@@ -1,4 +1,6 @@
 // Sign-in and second factors over a real database, with the clock of a test.
+
+import { type AccountMailSettings, createAccountMails } from "../../control-plane/accounts/account-mails.ts";
 import { createDataKeys } from "../../control-plane/accounts/data-keys.ts";
 import { createFactors } from "../../control-plane/accounts/factors.ts";
 import { createGuessLimits } from "../../control-plane/accounts/guess-limits.ts";
@@ -9,11 +11,12 @@ import { createRecoveryCodes } from "../../control-plane/accounts/recovery-codes
 import { createSessions } from "../../control-plane/accounts/sessions.ts";
 import { createSignIn, type Visitor } from "../../control-plane/accounts/sign-in.ts";
 import { createTickets } from "../../control-plane/accounts/tickets.ts";
+import { createAccountMailStore } from "../../control-plane/store/accounts/account-mail-store.ts";
 import { createFactorStore } from "../../control-plane/store/accounts/factor-store.ts";
 import { createProfileStore } from "../../control-plane/store/accounts/profile-store.ts";
 import { createSessionStore } from "../../control-plane/store/accounts/session-store.ts";
 import { createAttemptStore, createChallengeStore } from "../../control-plane/store/accounts/sign-in-store.ts";
-import type { World } from "../integration/billing/world.ts";
+import { log, type World } from "../integration/billing/world.ts";
 
 export const site = { id: "stoker.example.com", origin: "https://stoker.example.com" };
 
@@ -32,7 +35,13 @@ export function signInParts(
     unixMs,
     passwords = createPasswords(world.secrets.pepper),
     isSignUpOpen = true,
-  }: { readonly unixMs: () => number; readonly passwords?: Passwords; readonly isSignUpOpen?: boolean },
+    mail,
+  }: {
+    readonly unixMs: () => number;
+    readonly passwords?: Passwords;
+    readonly isSignUpOpen?: boolean;
+    readonly mail?: AccountMailSettings;
+  },
 ) {
   const { db, secrets, accounts, accountStore } = world;
   const { pepper } = secrets;
@@ -46,9 +55,19 @@ export function signInParts(
     unixMs,
   };
   const limits = createGuessLimits({ store: createAttemptStore(db), unixMs });
+  const profileStore = createProfileStore(db);
+  const accountMails = createAccountMails({
+    ...proofs,
+    store: { ...createAccountMailStore(db), ...store, ...profileStore },
+    limits,
+    passwords,
+    mail,
+    log,
+  });
   return {
     sessions,
-    profiles: createProfiles(createProfileStore(db), limits),
+    accountMails,
+    profiles: createProfiles(profileStore, limits, accountMails),
     factors: createFactors({ ...proofs, store: factorStore }),
     signIn: createSignIn({
       ...proofs,
@@ -60,6 +79,7 @@ export function signInParts(
       passwords,
       sessions,
       isSignUpOpen,
+      mails: accountMails,
     }),
   };
 }

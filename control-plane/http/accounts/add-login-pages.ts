@@ -10,6 +10,7 @@ import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { csrfRefused } from "../errors/errors.ts";
 import { refusalOf } from "../errors/render-error.ts";
+import { addMailPages } from "./add-mail-pages.ts";
 import type { AccountFeatures } from "./features.ts";
 import {
   confirmedPage,
@@ -18,17 +19,24 @@ import {
   linkPage,
   loginPath,
   newPasswordPage,
-  pagePolicy,
   secondFactorPage,
   signedInPage,
   signInPage,
   type Visit,
 } from "./login-pages.ts";
+import { type AddPage, field, send } from "./page-replies.ts";
 import { checkOrigin, cookieOf, giveCookies, takeCookie, visitorOf } from "./session.ts";
 
 const formLimitBytes = 16 * 1024;
 /** Forms that check a password or a code. */
-const attempts = new Set(["POST /login", "POST /login/second-factor", "POST /login/link"]);
+const attempts = new Set([
+  "POST /login",
+  "POST /login/second-factor",
+  "POST /login/link",
+  "POST /login/forgot",
+  "POST /login/reset",
+  "POST /login/verify",
+]);
 const loginId = new RegExp(loginIdForm);
 
 export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: AccountFeatures): void {
@@ -38,12 +46,7 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
     (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
   );
   const pages = new LoginPages(deps);
-  const add = (
-    method: "GET" | "POST",
-    path: string,
-    summary: string,
-    answer: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
-  ) =>
+  const add: AddPage = (method, path, summary, answer) =>
     endpoints.addRaw(
       {
         method,
@@ -74,6 +77,7 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
   add("POST", "/login/sign-out", "End the session by the page's form", (request, reply) =>
     pages.signOut(request, reply),
   );
+  addMailPages(add, deps);
 }
 
 class LoginPages {
@@ -230,27 +234,6 @@ function show(reply: FastifyReply, session: Session | undefined, visit: Visit): 
   if (session.mustEnrol) return send(reply, enrolPage(visit));
   const signedIn = { ...visit, displayName: session.caller.displayName, csrfToken: session.csrfToken };
   return send(reply, visit.loginId === undefined ? signedInPage(signedIn) : confirmPage(signedIn));
-}
-
-function send(reply: FastifyReply, page: string): FastifyReply {
-  return reply
-    .type("text/html; charset=utf-8")
-    .headers({
-      "content-security-policy": pagePolicy,
-      "x-content-type-options": "nosniff",
-      "x-frame-options": "DENY",
-      "cache-control": "no-store",
-      // Not no-referrer: browsers would send forms with the Origin "null", which checkOrigin refuses.
-      "referrer-policy": "same-origin",
-    })
-    .serializer(String)
-    .send(page);
-}
-
-/** Returns a field of a form or a query; empty if it is missing. */
-function field(of: unknown, name: string): string {
-  const value = (of as Record<string, unknown> | null | undefined)?.[name];
-  return typeof value === "string" ? value.replaceAll("\0", "") : "";
 }
 
 function loginIdOf(of: unknown): string | undefined {

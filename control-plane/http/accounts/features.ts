@@ -1,3 +1,4 @@
+import type { AccountMails } from "../../accounts/account-mails.ts";
 import type { ApiTokens } from "../../accounts/api-tokens.ts";
 import type { Applications } from "../../accounts/applications.ts";
 import type { CliLogins } from "../../accounts/cli-login.ts";
@@ -15,6 +16,7 @@ import type { Checklists } from "../../billing/checklist.ts";
 export interface AccountFeatures {
   readonly accounts: Pick<CreateAccount, "createAccount">;
   readonly operator: Operator;
+  readonly accountMails: AccountMails;
   readonly profiles: Profiles;
   readonly sshKeys: SshKeys;
   readonly tokens: ApiTokens;

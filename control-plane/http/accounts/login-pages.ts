@@ -80,6 +80,9 @@ export const linkPage = (ticket: string): string =>
 <form method="post" action="/login/link">${hidden("ticket", ticket)}<button>Sign in</button></form>`,
   );
 
+export const passwordField = html`<label for="password">Password (at least 12 characters)</label>
+<input id="password" name="password" type="password" autocomplete="new-password" minlength="12" maxlength="1024" required autofocus>`;
+
 export interface NewPasswordVisit {
   readonly email: string;
   readonly csrfToken: string;
@@ -94,8 +97,7 @@ export const newPasswordPage = ({ email, csrfToken, refusal }: NewPasswordVisit)
 <p>You are signed in. Set a password to sign in as <strong>${email}</strong> later.</p>
 <form method="post" action="/login/password">
 ${hidden("csrf", csrfToken)}<input type="hidden" name="email" autocomplete="username" value="${email}">
-<label for="password">Password (at least 12 characters)</label>
-<input id="password" name="password" type="password" autocomplete="new-password" minlength="12" maxlength="1024" required autofocus>
+${passwordField}
 <button>Set password</button>
 </form>
 <p class="small"><a href="/console">Continue without a password</a></p>`,
@@ -115,8 +117,7 @@ ${hidden("cli", loginId)}
 <button>Sign in</button>
 </form>
 ${passkeyLink(loginId)}
-<p class="small">No password, or forgotten? With an API key of the account, <strong>stoker auth link</strong> prints a link that
-signs in, and <strong>stoker auth set-password</strong> sets one.</p>`,
+<p class="small"><a href="/login/forgot">No password, or forgotten?</a></p>`,
   );
 
 export interface SecondFactorVisit extends Visit {
@@ -189,11 +190,11 @@ export const signedInPage = ({ refusal, displayName, csrfToken }: SignedIn): str
 <form method="post" action="/login/sign-out">${hidden("csrf", csrfToken)}<button>Sign out</button></form>`,
   );
 
-const refused = (refusal: string | undefined) => refusal && html`<p class="refused" role="alert">${refusal}</p>`;
-const hidden = (name: string, value: string | undefined) =>
+export const refused = (refusal: string | undefined) => refusal && html`<p class="refused" role="alert">${refusal}</p>`;
+export const hidden = (name: string, value: string | undefined) =>
   value !== undefined && html`<input type="hidden" name="${name}" value="${value}">`;
 
-function page(title: string, content: Html): string {
+export function page(title: string, content: Html): string {
   // The style is not escaped, because the policy contains its hash.
   return `<!doctype html>
 <html lang="en">

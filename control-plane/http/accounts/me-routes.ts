@@ -17,7 +17,7 @@ import { takeCookie } from "./session.ts";
 
 export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key" });
-  const { profiles, checklists, deleteAccount, factors } = deps;
+  const { profiles, accountMails, checklists, deleteAccount, factors } = deps;
 
   /** Throws sessionRequired for an API key of an account with a second factor: a stolen key must not take the account over. */
   async function checkOwner({ account }: Caller, { request }: FastifyReply): Promise<void> {
@@ -71,6 +71,12 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
     answer: Type.Object({ emails: Type.Array(Type.String()) }),
     refusals: [404],
     handler: async ({ caller }) => ({ emails: await profiles.emails(caller.account) }),
+  });
+
+  own.post("/v1/me/verify-email", {
+    summary: "Mail a link that verifies the account's address",
+    refusals: [404, 409, 429],
+    handler: ({ caller }) => accountMails.requestVerification(caller.account),
   });
 
   own.post("/v1/me/team_display_name", {

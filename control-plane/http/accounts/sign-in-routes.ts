@@ -11,8 +11,11 @@ import { linkPath } from "./login-pages.ts";
 import { checkOrigin, cookieOf, giveCookies, ownSession, takeCookie, visitorOf } from "./session.ts";
 import {
   AuthSession,
+  MailedReset,
+  MailedTicket,
   NewCredentials,
   NewCustomer,
+  NewPasswordByLink,
   PasskeyStarted,
   PasswordChange,
   SecondFactorProof,
@@ -21,7 +24,10 @@ import {
   SignInRequest,
 } from "./sign-in-schemas.ts";
 
-export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, publicUrl }: AccountFeatures): void {
+export function addSignInRoutes(
+  endpoints: Endpoints,
+  { signIn, sessions, accountMails, publicUrl }: AccountFeatures,
+): void {
   const open = endpoints.with({ tag: "account", access: "public", isAttempt: true, holdsSecrets: true });
   const own = endpoints.with({ tag: "account", access: "key" });
 
@@ -80,6 +86,36 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
       const done = await signIn.finish(proof, visitorOf(request, publicUrl));
       giveCookies(reply, done);
       return rendered(done.session);
+    },
+  });
+
+  open.post("/v1/auth/reset-password", {
+    summary: "Mail a link that sets a new password, if an account has this address",
+    body: MailedReset,
+    refusals: [403, 409, 429],
+    async handler({ body, reply }) {
+      checkOrigin(reply.request);
+      await accountMails.requestReset(body.email, reply.request.ip);
+    },
+  });
+
+  open.post("/v1/auth/new-password", {
+    summary: "Set a new password by the ticket of a mailed link; ends all sessions of the account",
+    body: NewPasswordByLink,
+    refusals: [401, 403, 429],
+    async handler({ body, reply }) {
+      checkOrigin(reply.request);
+      await accountMails.reset(body.ticket, body.password, reply.request.ip);
+    },
+  });
+
+  open.post("/v1/auth/verify-email", {
+    summary: "Verify an e-mail address by the ticket of a mailed link",
+    body: MailedTicket,
+    refusals: [401, 403, 429],
+    async handler({ body, reply }) {
+      checkOrigin(reply.request);
+      await accountMails.verify(body.ticket, reply.request.ip);
     },
   });
 

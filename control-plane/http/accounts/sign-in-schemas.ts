@@ -23,6 +23,12 @@ export const NewCredentials = Type.Object({
   display_name: NewAccount.properties.display_name,
 });
 
+const mailedTicket = Type.String({ maxLength: 64, description: "`ticket` of the link; valid for one use" });
+
+export const MailedReset = Type.Object({ email: NewAccount.properties.email });
+export const MailedTicket = Type.Object({ ticket: mailedTicket });
+export const NewPasswordByLink = Type.Object({ ticket: mailedTicket, password: newPassword });
+
 export const PasswordChange = Type.Object({
   password: newPassword,
   current_password: Type.Optional(

@@ -8,6 +8,7 @@ import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
+import { queueMail } from "../work/mail-store.ts";
 import { accountColumns, hasOtherAdmin, isNameTaken, liveAccount, lockAdmins } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 
@@ -23,7 +24,7 @@ export function createProfileStore(db: Db): ProfileStore {
         .where("deletedAt", "is", null)
         .executeTakeFirst(),
 
-    changeProfile: (actor, change) =>
+    changeProfile: (actor, change, notice) =>
       namesOf(() =>
         inTransaction(db, async (trx): Promise<ProfileOutcome> => {
           const before = await liveAccount(trx, actor.account)
@@ -32,11 +33,13 @@ export function createProfileStore(db: Db): ProfileStore {
             .executeTakeFirst();
           if (!before) return "gone";
           if (Object.keys(change).length === 0) return "changed";
+          const isNewAddress = change.email !== undefined && change.email !== before.email;
+          if (notice && isNewAddress) await queueMail(trx, { ...notice, account: actor.account });
           await trx
             .updateTable("account")
             .set(change)
             .$if(change.email !== undefined, (update) =>
-              // No mail is sent: an address is verified because an operator set it.
+              // What an operator sets needs no mail.
               update.set({ emailVerified: sql<boolean>`is_admin or (email_verified and email = ${change.email})` }),
             )
             .where("accountId", "=", actor.account)

@@ -1,9 +1,11 @@
 import { sql } from "kysely";
-import type { SessionStore } from "../../accounts/store.ts";
+import type { PasswordWrite, SessionStore } from "../../accounts/store.ts";
+import type { Actor } from "../../act.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
-import type { Db } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
+import { queueMail } from "../work/mail-store.ts";
 import { accountColumns, liveAccount, lockAccount, mustHaveFactor } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 
@@ -37,20 +39,10 @@ export function createSessionStore(db: Db): SessionStore {
         .where("deletedAt", "is", null)
         .executeTakeFirst(),
 
-    setPassword: (actor, hash, keep) =>
+    setPassword: (actor, change) =>
       inTransaction(db, async (trx) => {
         if (!(await lockAccount(trx, actor.account, "forUpdate"))) return false;
-        await trx
-          .insertInto("password")
-          .values({ accountId: actor.account, hash })
-          .onConflict((conflict) => conflict.column("accountId").doUpdateSet({ hash, changedAt: now }))
-          .execute();
-        const ended = await trx
-          .deleteFrom("loginSession")
-          .where("accountId", "=", actor.account)
-          .$if(keep !== undefined, (others) => others.where("lookup", "<>", keep as Buffer))
-          .executeTakeFirst();
-        await auditOwn(trx, actor, "password.set", { after: { sessions_ended: Number(ended.numDeletedRows) } });
+        await writePassword(trx, actor, { ...change, action: "password.set" });
         return true;
       }),
 
@@ -116,4 +108,29 @@ export function createSessionStore(db: Db): SessionStore {
         await auditOwn(trx, { account: ended.accountId, ip }, "session.end");
       }),
   });
+}
+
+/** Links and steps of a sign-in that do not need the new password. */
+const overtaken = ["second_factor", "link", "reset_password"] as const;
+
+/** Sets the password, ends the account's sessions but `keep`, and its unfinished sign-ins. Call it with the account's row locked. */
+export async function writePassword(
+  trx: Trx,
+  actor: Actor,
+  { hash, keep, notice, action }: PasswordWrite & { readonly action: "password.set" | "password.reset" },
+): Promise<void> {
+  const { account } = actor;
+  await trx
+    .insertInto("password")
+    .values({ accountId: account, hash })
+    .onConflict((conflict) => conflict.column("accountId").doUpdateSet({ hash, changedAt: now }))
+    .execute();
+  const ended = await trx
+    .deleteFrom("loginSession")
+    .where("accountId", "=", account)
+    .$if(keep !== undefined, (others) => others.where("lookup", "<>", keep as Buffer))
+    .executeTakeFirst();
+  await trx.deleteFrom("signInChallenge").where("accountId", "=", account).where("purpose", "in", overtaken).execute();
+  await auditOwn(trx, actor, action, { after: { sessions_ended: Number(ended.numDeletedRows) } });
+  if (notice) await queueMail(trx, { ...notice, account });
 }

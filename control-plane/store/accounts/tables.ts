@@ -19,7 +19,7 @@ export interface AccountTables {
     accountId: AccountId;
     /** Unique, ignoring case. A deleted account has its id here and in display_name, which no other name can equal. */
     email: string;
-    /** False once its owner changes the address: Stoker sends no mail, so only an operator can verify one. */
+    /** An operator set the address, or its owner opened a link that was mailed to it. */
     emailVerified: Generated<boolean>;
     displayName: string;
     name: Generated<string>;
@@ -190,6 +190,8 @@ export interface AccountTables {
     challenge: string | null;
     /** New TOTP secret, sealed by the account's data key. */
     sealed: Buffer | null;
+    /** Address to which the ticket was mailed. */
+    email: Generated<string | null>;
     expiresAt: Time;
   };
   /** At most one row; without it no second factor is required. */

@@ -31,6 +31,7 @@ import * as accountWeights from "../migrations/0065-account-weights.ts";
 import * as usageDays from "../migrations/0066-usage-days.ts";
 import * as settleByDay from "../migrations/0067-settle-by-day.ts";
 import * as mail from "../migrations/0068-mail.ts";
+import * as mailLinks from "../migrations/0069-mail-links.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -65,6 +66,7 @@ const migrations: Record<string, Migration> = {
   "0066-usage-days": usageDays,
   "0067-settle-by-day": settleByDay,
   "0068-mail": mail,
+  "0069-mail-links": mailLinks,
 };
 
 /** Lock of Kysely's migrations, which itself waits up to an hour for it. */

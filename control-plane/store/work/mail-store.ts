@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import type { ClaimedMail, MailStore, NewMail } from "../../mail/store.ts";
+import type { ClaimedMail, MailStore } from "../../mail/store.ts";
+import type { NewMail } from "../../new-mail.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { interval, now } from "../core/time.ts";
@@ -7,15 +8,19 @@ import { interval, now } from "../core/time.ts";
 /** Maximum mails of an account in 24 hours: settings of a customer must not flood a mailbox. */
 const maxPerDay = 20;
 
-/** Queues a mail to the account's address; false if that is not verified, and at the account's maximum. */
-export async function queueMail(trx: Trx, { id, account, subject, text }: NewMail): Promise<boolean> {
+/**
+ * Queues a mail to the account's address; false if that is not verified, and at the account's maximum. Both do not concern mails
+ * with a link: they verify the address, and whoever asks for them counts them.
+ */
+export async function queueMail(trx: Trx, mail: NewMail): Promise<boolean> {
+  const { id, account, subject, text } = mail;
+  const link = mail.link ?? null;
   const { numAffectedRows = 0n } = await sql`
-    insert into mail (mail_id, account_id, recipient, subject, body)
-    select ${id}, account_id, email, ${subject}, ${text} from account
-    where account_id = ${account} and deleted_at is null and email_verified
-      and (select count(*) from mail m where m.account_id = ${account} and created_at > now() - interval '1 day') < ${maxPerDay}`.execute(
-    trx,
-  );
+    insert into mail (mail_id, account_id, recipient, subject, body, link)
+    select ${id}, account_id, email, ${subject}, ${text}, ${link}::text from account
+    where account_id = ${account} and deleted_at is null and (${link}::text is not null or email_verified and
+      (select count(*) from mail m where m.account_id = ${account} and link is null
+        and created_at > now() - interval '1 day') < ${maxPerDay})`.execute(trx);
   return numAffectedRows > 0n;
 }
 
@@ -26,7 +31,9 @@ export function createMailStore(db: Db): MailStore {
         update mail set attempts = attempts + 1, due_at = now() + ${interval(lockMs)}
         where mail_id in (
           select mail_id from mail where state = 'pending' and due_at <= now() order by due_at limit ${max} for update skip locked)
-        returning mail_id as id, recipient as to, subject, body as text, attempts`.execute(db);
+        returning mail_id as id, account_id as account, recipient as to, subject, body as text, link, attempts`.execute(
+        db,
+      );
       return rows;
     },
 

@@ -5,6 +5,7 @@ import type { AccountId, BudgetId, KeyId, RequestId } from "../../../proto/ids.t
 import type { VoiceId } from "../../assets/store.ts";
 import type { Batch, BatchError, BatchId } from "../../batches/store.ts";
 import type { FileId, FilePurpose } from "../../files/store.ts";
+import type { MailLink } from "../../new-mail.ts";
 import type { StoredStatus } from "../../responses/store.ts";
 import type { DeliveryState } from "../../webhooks/store.ts";
 import type { DefaultTime, Json, OptionalJson, Time } from "../core/columns.ts";
@@ -223,6 +224,8 @@ export interface WorkTables {
     recipient: string;
     subject: string;
     body: string;
+    /** The body has a placeholder for this link. */
+    link: Generated<MailLink | null>;
     state: "pending" | "sent" | "failed";
     attempts: number;
     /** Of the last attempt; empty: none, or it succeeded. */

@@ -49,7 +49,7 @@ function depsOf(world: World) {
   const dataKeys = createDataKeys({ store: accountStore, secrets });
   const tokens = createApiTokens({ store: { ...accountStore, ...createTokenStore(db) }, dataKeys, secrets });
   const deployments = { list: async () => [], get: async () => undefined, change: async () => false };
-  return { db, secrets, accounts, dataKeys, tokens, deployments, isSignUpOpen: false };
+  return { db, secrets, accounts, dataKeys, tokens, deployments, isSignUpOpen: false, mail: undefined, log };
 }
 
 const keysOf = async (world: World) => {

@@ -48,6 +48,8 @@ async function accountFeatures(world: World) {
     deployments,
     changes,
     isSignUpOpen: false,
+    mail: undefined,
+    log,
   });
   return { ...features, deployments, tokenStore };
 }
