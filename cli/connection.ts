@@ -3,6 +3,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
+import { dataFolders, defaultFolders } from "./data-folders.ts";
 import { chosenProfile, configPath, hostsIn, readConfig, requireProfile } from "./profiles.ts";
 import { isLoopback, runningUp } from "./running-up.ts";
 
@@ -16,6 +17,8 @@ export interface Connection {
   readonly keySource?: string | undefined;
   /** Name of the profile with this server. */
   readonly profile?: string | undefined;
+  /** Data folder of the `up` on this machine that is the server. */
+  readonly dataFolder?: string | undefined;
 }
 
 interface ConnectionFlags {
@@ -40,8 +43,7 @@ export function findConnection(
   const profile = name !== undefined && isNamed && !flags.isNewProfile ? requireProfile(config, name) : found;
   // STOKER_PORT and STOKER_DATA configure `up` on this machine.
   const here = env["STOKER_PORT"] ? `http://127.0.0.1:${env["STOKER_PORT"]}` : undefined;
-  const folders = [join(cwd, ".stoker"), join(home, ".stoker")];
-  if (env["STOKER_DATA"]) folders.unshift(resolve(cwd, env["STOKER_DATA"]));
+  const folders = [...new Set([...dataFolders(env, cwd, home), ...defaultFolders(cwd, home)])];
   // A profile named by the flag wins over the environment, one by STOKER_PROFILE or `stoker auth use` does not.
   const ofFlag = flags.profile === undefined ? undefined : profile;
   const ofHost = flags.host ?? (ofFlag ? undefined : env["STOKER_HOST"] || here);
@@ -76,6 +78,7 @@ export function findConnection(
     host,
     others,
     profile: own && name,
+    dataFolder: isHere ? running?.folder : undefined,
     keySource: key?.source,
     key() {
       if (key) return key.read();

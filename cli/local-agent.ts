@@ -3,7 +3,9 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
+import { dataFolders } from "./data-folders.ts";
 import type { Load, NodeGpu, NodeInstance, Spool } from "./node.ts";
+import { runningUp } from "./running-up.ts";
 
 export interface Inspection {
   readonly node_id: string;
@@ -38,8 +40,14 @@ const limitMs = 5_000;
 /** Data folders that contain agent.json, which names the agent's port. `flag`: only this folder and those of the `up` in it. */
 export function agentFolders(flag: string | undefined, env: NodeJS.ProcessEnv, cwd: string): readonly string[] {
   const named = flag ?? env["STOKER_AGENT_DATA"];
-  const roots = [env["STOKER_DATA"] ?? ".stoker", resolve(import.meta.dirname, "../.stoker")];
-  const likely = [...roots.flatMap(agentsUnder), join(homedir(), ".stoker-agent"), "/var/lib/stoker/agent"];
+  const roots = dataFolders(env, cwd);
+  // Agents of an `up` that was stopped do not respond.
+  const running = roots.filter((folder) => runningUp(folder) !== undefined);
+  const likely = [
+    ...(running.length > 0 ? running : roots).flatMap(agentsUnder),
+    join(homedir(), ".stoker-agent"),
+    "/var/lib/stoker/agent",
+  ];
   const folders = (named === undefined ? likely : [named, ...agentsUnder(named)]).map((folder) => resolve(cwd, folder));
   return [...new Set(folders)].filter((folder) => existsSync(join(folder, "agent.json")));
 }

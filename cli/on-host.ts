@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
+import { dataFolders, runningFirst } from "./data-folders.ts";
 
 /** Runs an entry and exits with its exit code. Throws as hostEnvironment does. */
 export async function runOnHost(
@@ -26,11 +27,11 @@ export function hostEnvironment(env: NodeJS.ProcessEnv, flag: string | undefined
   const { DATABASE_URL: url, STOKER_SECRETS_DIR: secrets } = env;
   if (url && secrets && flag === undefined) return { ...env, STOKER_SECRETS_DIR: resolve(cwd, secrets) };
   const named = flag ?? env["STOKER_DATA"];
-  const candidates = named === undefined ? [".stoker", resolve(import.meta.dirname, "../.stoker")] : [named];
-  const data = candidates.map((folder) => resolve(cwd, folder)).find((folder) => existsSync(join(folder, "secrets")));
+  const candidates = flag === undefined ? dataFolders(env, cwd) : [resolve(cwd, flag)];
+  const data = runningFirst(candidates).find((folder) => existsSync(join(folder, "secrets")));
   if (!data)
     throw new CliError(
-      `No Stoker data folder at ${candidates[0]}. Set --data, or set DATABASE_URL and STOKER_SECRETS_DIR.`,
+      `No Stoker data folder at ${named ?? ".stoker"}. Set --data, or set DATABASE_URL and STOKER_SECRETS_DIR.`,
       exitCode.wrongUsage,
     );
   const folder = join(data, "secrets");

@@ -10,7 +10,7 @@ import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
 import { deployModel, hubAdvice, serveExternal, servesOthers } from "./supervisor/deploy-model.ts";
 import { demoModelsDirs, ownDemoModels } from "./supervisor/environment.ts";
 import type { FirstModel } from "./supervisor/first-models.ts";
-import { clearLeftOvers, takeLock } from "./supervisor/lock.ts";
+import { clearLeftOvers, noteFolder, takeLock } from "./supervisor/lock.ts";
 import { readOptions, type UpOptions } from "./supervisor/options.ts";
 import { requireFreePort } from "./supervisor/ports.ts";
 import { chooseDriver, preflight } from "./supervisor/preflight.ts";
@@ -48,7 +48,12 @@ try {
     models: options.models,
     keepsDatabase: !process.env["DATABASE_URL"],
   });
-  releaseLock = takeLock(options.dataDir, url, others);
+  const unlock = takeLock(options.dataDir, url, others);
+  const removeNote = noteFolder(options.dataDir, process.env);
+  releaseLock = () => {
+    removeNote();
+    unlock();
+  };
   const models = await start(options, stopping.signal);
   screen.close();
   const isServing = !options.onlyDatabase && !options.joins;

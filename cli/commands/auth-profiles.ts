@@ -11,12 +11,13 @@ export function addProfiles(auth: Command): void {
     .description("show server, key and account that commands use; exits with 3 if the key is rejected")
     .example("stoker auth status")
     .run(async (terminal) => {
-      const { host, others = [], profile, keySource } = terminal.connection;
+      const { host, others = [], profile, keySource, dataFolder } = terminal.connection;
       const key = terminal.connection.key();
       const { uid, display_name, email, is_admin } = await terminal.api.call<Account>("GET", "/v1/me");
       const status = {
         profile: profile ?? null,
         hosts: [host, ...others],
+        data: dataFolder ?? null,
         key: masked(key),
         key_source: keySource ?? null,
         account: { uid, display_name, email, is_admin },
@@ -25,6 +26,7 @@ export function addProfiles(auth: Command): void {
         [
           `profile  ${profile ?? "none"}`,
           `server   ${status.hosts.join(", ")}`,
+          ...(dataFolder === undefined ? [] : [`data     ${dataFolder}`]),
           `key      ${status.key} from ${keySource}`,
           `account  ${display_name} (${uid})${email === null ? "" : ` ${email}`}${is_admin ? ", operator" : ""}`,
         ].join("\n"),

@@ -4,6 +4,7 @@ import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
+import { dataFolders, runningFirst } from "../data-folders.ts";
 import { type Finding, failure, findingsText, ok, warning } from "../doctor/finding.ts";
 import { agentFolders } from "../local-agent.ts";
 import type { Node } from "../node.ts";
@@ -72,8 +73,8 @@ async function attempt(terminal: Terminal, check: () => Promise<readonly Finding
 
 /** Folders that hold data, without those on the same file system. */
 function diskFolders(agents: readonly string[], data: string | undefined): readonly string[] {
-  const named = resolve(data ?? process.env["STOKER_DATA"] ?? ".stoker");
-  const present = [named, ...agents].map(nearestExisting);
+  const [found = ".stoker"] = runningFirst(dataFolders(process.env, process.cwd()));
+  const present = [resolve(data ?? found), ...agents].map(nearestExisting);
   const byDevice = new Map(present.map((folder) => [statSync(folder).dev, folder] as const));
   return [...byDevice.values()];
 }
@@ -94,10 +95,10 @@ function checkConfig(terminal: Terminal): readonly Finding[] {
   if (mode !== undefined && (mode & 0o077) !== 0)
     return [failure("config", `Other users can read the keys in ${path}.`, `chmod 600 ${path}`)];
   try {
-    const { host, others = [], profile } = terminal.connection;
-    return [
-      ok("config", `${profile === undefined ? "no profile" : `profile ${profile}`}: ${[host, ...others].join(", ")}`),
-    ];
+    const { host, others = [], profile, dataFolder } = terminal.connection;
+    const source = profile === undefined ? "no profile" : `profile ${profile}`;
+    const folder = dataFolder === undefined ? "" : ` (\`up\` on ${dataFolder})`;
+    return [ok("config", `${source}: ${[host, ...others].join(", ")}${folder}`)];
   } catch {
     // Reported by the check of the server.
     return [];

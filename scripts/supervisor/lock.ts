@@ -1,7 +1,8 @@
 // Lock of a data folder. It contains pid and start time of its holder, so that the lock of a killed `up` can be replaced.
-import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { identify, isAlive, type ProcessIdentity } from "../../agent/process/process-identity.ts";
+import { notesFolder } from "../../cli/data-folders.ts";
 import { endProcess } from "./child.ts";
 import { UpError } from "./up-error.ts";
 
@@ -68,6 +69,23 @@ function readHolder(path: string): Holder | undefined {
 function release(path: string, own: ProcessIdentity): void {
   const holder = readHolder(path);
   if (holder?.pid === own.pid && holder.startedAt === own.startedAt) rmSync(path, { force: true });
+}
+
+/**
+ * Notes the folder where commands of this user look for running `up`s, and removes notes of killed ones. Returns the function
+ * that removes it. Without a home folder that can be written, commands need STOKER_DATA.
+ */
+export function noteFolder(dataDir: string, env: NodeJS.ProcessEnv): () => void {
+  const folder = notesFolder(env);
+  const own = join(folder, String(process.pid));
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(folder)) if (!identify(Number(name))) rmSync(join(folder, name), { force: true });
+    writeFileSync(own, `${dataDir}\n`, { mode: 0o600 });
+  } catch {
+    return () => {};
+  }
+  return () => rmSync(own, { force: true });
 }
 
 type Record = ProcessIdentity & { readonly title: string };

@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 const stoker = (key: string, args: readonly string[], env = {}, input = "") =>
-  runCli(edge, key, args, { env: { XDG_CONFIG_HOME: home, STOKER_DATA: home, ...env }, input });
+  runCli(edge, key, args, { env: { XDG_CONFIG_HOME: home, XDG_STATE_HOME: home, STOKER_DATA: home, ...env }, input });
 
 async function findings(key: string, env = {}): Promise<{ code: number | null; found: readonly Finding[] }> {
   const { out, err, code } = await stoker(key, ["doctor", "--json"], env);

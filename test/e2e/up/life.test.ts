@@ -1,11 +1,14 @@
 // `up` without a model: what it starts, what it refuses, and that it leaves nothing behind.
+import { execFile } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { isAlive } from "../../../agent/process/process-identity.ts";
 import { freePort } from "../../fakes/free-port.ts";
-import { clearUp, newDataDir, startUp, type Up } from "./start-up.ts";
+import { clearUp, newDataDir, root, startUp, stateHome, type Up } from "./start-up.ts";
 
+const run = promisify(execFile);
 const flags = ["--model", "none", "--driver", "process"];
 const patient = { timeout: 60_000, interval: 200 };
 
@@ -58,6 +61,19 @@ describe("up --model none", () => {
       expect(existsSync(join(dataDir, "postgres"))).toBe(false);
     },
   );
+
+  test("is found by commands that are not given its data folder", async () => {
+    const env = { ...process.env, XDG_STATE_HOME: stateHome(dataDir), XDG_CONFIG_HOME: dirname(dataDir) };
+    const { stdout } = await run(join(root, "cli/stoker"), ["auth", "status", "--json"], {
+      env,
+      cwd: dirname(dataDir),
+    });
+    expect(JSON.parse(stdout)).toMatchObject({
+      hosts: [up.url],
+      data: dataDir,
+      key_source: join(dataDir, "admin.key"),
+    });
+  });
 
   test("refuses a second start on the same data in one sentence that names the first", async () => {
     const second = startUp(dataDir, await freePort(), flags);
@@ -122,6 +138,7 @@ describe("up --model none", () => {
     expect(children.filter(isAlive)).toEqual([]);
     expect(readdirSync(join(dataDir, "run")).filter((file) => file.endsWith(".json"))).toEqual([]);
     expect(existsSync(join(dataDir, "up.lock"))).toBe(false);
+    expect(readdirSync(join(stateHome(dataDir), "stoker", "up"))).toEqual([]);
   });
 });
 

@@ -29,11 +29,14 @@ export function newDataDir(): string {
   return join(mkdtempSync(join(tmpdir(), "stoker-up-")), "data");
 }
 
+/** Where it notes its data folder. */
+export const stateHome = (dataDir: string): string => join(dataDir, "..", "state");
+
 export function startUp(dataDir: string, port: number, flags: readonly string[], env: NodeJS.ProcessEnv = {}): Up {
   const child = spawn(join(root, "scripts/up"), ["--data", dataDir, "--port", String(port), ...flags], {
     cwd: tmpdir(),
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, ...env },
+    env: { ...process.env, XDG_STATE_HOME: stateHome(dataDir), ...env },
   });
   // It ends what it started by itself.
   atWorkerEnd(() => child.kill("SIGTERM"));

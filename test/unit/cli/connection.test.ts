@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { CliError } from "../../../cli/cli-error.ts";
 import { findConnection } from "../../../cli/connection.ts";
 
-const nowhere = { XDG_CONFIG_HOME: "/nonexistent" };
+const nowhere = { XDG_CONFIG_HOME: "/nonexistent", XDG_STATE_HOME: "/nonexistent" };
 
 test("prefers a flag to STOKER_HOST, and STOKER_HOST to this machine", () => {
   const env = { ...nowhere, STOKER_HOST: "http://one:1" };
