@@ -1,4 +1,5 @@
 import type { Responses } from "../proto/gen/responses.ts";
+import { isProcessorSlot } from "../proto/gpu-vendors.ts";
 import { counted } from "./counted.ts";
 
 // Text of hosts, for `stoker node`, `stoker top` and `stoker inspect`.
@@ -30,11 +31,19 @@ export function gpuState(gpu: NodeGpu): string {
   return gpu.is_claimed || gpu.deploy_id ? "used" : "free";
 }
 
+/** Type for people: a host without GPUs offers shares of its processor. */
+export const typeText = (gpu: Pick<NodeGpu, "type" | "uuid">): string =>
+  isProcessorSlot(gpu) ? "processor slot" : gpu.type;
+
+/** Heading of a list. */
+export const gpusTitle = (gpus: readonly NodeGpu[]): string =>
+  gpus.every(isProcessorSlot) ? "Processor slots" : "GPUs";
+
 export function gpuLine(gpu: NodeGpu): string {
   const used = gpu.memory_used_bytes;
   const cells = [
     String(gpu.index).padStart(2),
-    gpu.type.padEnd(15),
+    typeText(gpu).padEnd(15),
     gpu.utilization_ratio === null ? "".padEnd(7) : bar(gpu.utilization_ratio, 5),
     percent(gpu.utilization_ratio).padStart(4),
     `${used === null ? "-" : gibText(used)}/${gibText(gpu.memory_bytes)}G`.padStart(8),
@@ -63,4 +72,7 @@ export function loadLine(load: Load): string {
 export const troubles = (gpus: readonly NodeGpu[]): readonly string[] =>
   gpus
     .filter((gpu) => !gpu.is_healthy)
-    .map((gpu) => `GPU ${gpu.index} ${gpu.uuid}: ${gpu.unhealthy_reason || "faulty"}`);
+    .map(
+      (gpu) =>
+        `${isProcessorSlot(gpu) ? "processor slot" : "GPU"} ${gpu.index} ${gpu.uuid}: ${gpu.unhealthy_reason || "faulty"}`,
+    );

@@ -4,6 +4,7 @@ import { createApiTokens } from "./accounts/api-tokens.ts";
 import { createDataKeys } from "./accounts/data-keys.ts";
 import { replaceAdminKey } from "./accounts/replace-admin-key.ts";
 import { bySystem } from "./act.ts";
+import { keyMonthBudget } from "./billing/scopes.ts";
 import { createAdminStore } from "./store/accounts/admin-store.ts";
 import { createTokenStore } from "./store/accounts/tokens-store.ts";
 import { runOperatorCommand } from "./wiring/operator-command.ts";
@@ -14,6 +15,7 @@ await runOperatorCommand(async ({ config, db, store, secrets }) => {
     store: { ...createTokenStore(db), findKey: store.findKey },
     dataKeys: createDataKeys({ store, secrets }),
     secrets,
+    monthOf: keyMonthBudget,
   });
   return replaceAdminKey(
     { tokens, account, act: bySystem("stoker admin key, on the host") },

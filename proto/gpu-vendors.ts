@@ -26,6 +26,10 @@ export function vendorOf(uuid: string): GpuVendor | undefined {
   return gpuVendors.find((vendor) => prefixes[vendor].test(uuid));
 }
 
+/** A share of processor and memory of a host without GPUs, presented as a GPU of type `other`. */
+export const isProcessorSlot = ({ type, uuid }: { readonly type: string; readonly uuid: string }): boolean =>
+  type === "other" && vendorOf(uuid) === undefined;
+
 /** Ways to give one device to a container or a process, from the facts of its maker's tool. */
 export interface GpuAccess {
   readonly vendor: GpuVendor;

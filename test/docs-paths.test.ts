@@ -31,6 +31,13 @@ test("every relative link of the documentation leads somewhere", () => {
   expect(broken.map(({ document, link }) => `${document} links to ${link}, which does not exist`)).toEqual([]);
 });
 
+test("every guide that uses the command line says where it is, and none writes it in another way", () => {
+  const guides = globSync("docs/guides/*.md", { cwd: root }).map((path) => readFileSync(join(root, path), "utf8"));
+  const using = guides.filter((text) => /\bstoker [a-z]+/.test(text.replaceAll(/`stoker` is `npx stoker`/g, "")));
+  expect(using.length).toBeGreaterThan(5);
+  for (const text of using) expect(text.match(/npx stoker/g)).toHaveLength(1);
+});
+
 /** Words in backticks that look like a path of this repository; `NNNN` and `<name>` stand for something and are left out. */
 function pathsIn(text: string): string[] {
   return [...text.matchAll(/`(?:\.\/)?([^`\s]+)`/g)]

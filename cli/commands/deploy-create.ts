@@ -23,7 +23,12 @@ export interface CreateFlags {
   readonly hfTokenFile?: string;
   readonly min?: number;
   readonly max?: number;
+  readonly inactiveShutdown?: number;
   readonly sleepAfter?: number;
+  /** Milliseconds. */
+  readonly targetTtft?: number;
+  readonly targetQueue?: number;
+  readonly context?: number;
   readonly engine?: string;
   readonly arg?: string[];
   readonly task?: string;
@@ -70,11 +75,15 @@ export const addCreateOptions = (command: Command, waits: boolean): Command =>
     )
     .option("--min <n>", "minimum number of instances", atLeast(0))
     .option("--max <n>", "maximum number of instances", atLeast(1))
+    .option("--inactive-shutdown <time>", "scale to zero after this time without requests; requires --min 0", seconds)
     .option(
       "--sleep-after <time>",
       "unload the model after this time without requests, until the next one; 0: never",
       seconds,
     )
+    .option("--target-ttft <ms>", "add instances while the first token takes longer (p95)", atLeast(1))
+    .option("--target-queue <ms>", "add instances while requests queue longer (p95)", atLeast(1))
+    .option("--context <tokens>", "maximum context length", atLeast(1))
     .option("--engine <engine>", "engine (default: by the weights and the GPU)")
     .option("--arg <argument>", "engine argument (repeatable)", collect)
     .option(...dryRunOption("show engine, memory, price and the hosts without capacity"))
@@ -92,10 +101,17 @@ async function requestOf({ api }: Terminal, model: string, flags: CreateFlags) {
   const placement = {
     num_gpus: flags.numGpus,
     max_batch_size: flags.maxBatchSize,
-    settings: { min_instances: flags.min, max_instances: flags.max, sleep_after_seconds: flags.sleepAfter },
+    settings: {
+      min_instances: flags.min,
+      max_instances: flags.max,
+      inactive_shutdown: flags.inactiveShutdown,
+      sleep_after_seconds: flags.sleepAfter,
+      target_ttft_ms: flags.targetTtft,
+      target_queue_ms: flags.targetQueue,
+    },
   };
-  if (flags.task !== undefined && (flags.arg ?? flags.engine) !== undefined)
-    throw new CliError("--task cannot be combined with --engine or --arg.", exitCode.wrongUsage);
+  if (flags.task !== undefined && (flags.arg ?? flags.engine ?? flags.context) !== undefined)
+    throw new CliError("--task cannot be combined with --engine, --arg or --context.", exitCode.wrongUsage);
   if (flags.task !== undefined && flags.dryRun)
     throw new CliError("--dry-run supports language models only. Omit --task.", exitCode.wrongUsage);
   return flags.task === undefined
@@ -107,6 +123,7 @@ async function requestOf({ api }: Terminal, model: string, flags: CreateFlags) {
           ...placement,
           engine: flags.engine,
           extra_args: flags.arg,
+          standard_args: flags.context && { max_context_size: flags.context },
           // Without these flags the server resolves the name. A name without owner is sent, so that it is rejected at once.
           ...(((flags.hfRepo ?? flags.hfRevision ?? token) !== undefined || !model.includes("/")) && {
             hf: { repo: flags.hfRepo ?? model, revision: flags.hfRevision, token },
@@ -137,11 +154,28 @@ export async function dryRun(terminal: Terminal, model: string, flags: CreateFla
 export async function create(terminal: Terminal, model: string, flags: CreateFlags): Promise<Deployment> {
   const { path, body } = await requestOf(terminal, model, flags);
   const created = await terminal.api.call<Deployment>("POST", path, body);
+  const hint = await missingGpuText(terminal.api, created);
+  if (hint !== undefined) terminal.progress(hint);
   const last = flags.wait ? await waitUntilDeployed(terminal, created, flags.timeout) : created;
   terminal.show(last, describe);
   if (!flags.wait)
-    terminal.progress(`The deployment is starting. Check its status: \`stoker deploy get ${last.deploy_id}\``);
+    terminal.progress(
+      `${hint === undefined ? "The deployment is starting. " : ""}Check its status: \`stoker deploy get ${last.deploy_id}\``,
+    );
   return last;
+}
+
+/** Text if no host has the GPUs of the deployment, free or in use. */
+async function missingGpuText(api: Api, { deploy_id: id, model_name: model, config, instances }: Deployment) {
+  if (!config || config.num_gpus === 0 || (instances?.running ?? 0) > 0) return undefined;
+  const configs = (await gpuOffers(api, model)).map((offer) => offer.gpu_config);
+  const wanted = `${config.num_gpus}x${config.gpu}`;
+  if (configs.includes(wanted)) return undefined;
+  const existing = configs.length === 0 ? "No hosts are connected." : `Hosts have ${configs.join(", ")}.`;
+  return (
+    `No host has ${wanted}, so the deployment waits for one. ${existing} ` +
+    `Delete it (\`stoker deploy delete ${id}\`) and choose another type with --gpu, or ask your operator for a host.`
+  );
 }
 
 /** GPU configurations with prices; the server recommends some for the weights of `source`. */

@@ -6,6 +6,7 @@ import { confirm } from "../confirm.ts";
 import { endDryRun } from "../dry-run.ts";
 import { table } from "../table.ts";
 import type { Terminal } from "../terminal.ts";
+import { otherGpu } from "./deploy.ts";
 import { addCreateOptions, type CreateFlags, create, dryRun, gpuOffers } from "./deploy-create.ts";
 import { onLines } from "./model.ts";
 
@@ -152,6 +153,7 @@ function planText({ model, known, memory_bytes: bytes, choices, chosen }: Plan):
     rows.length === 0
       ? "No GPUs are available for it. Operators add a host: `stoker node token create`"
       : table(["  GPUS", "USD/H", "FITS", "REASON"], rows, 80),
+    ...(choices.some(({ gpu }) => gpu === "other") ? [`other: ${otherGpu}`] : []),
   ].join("\n");
 }
 

@@ -206,6 +206,9 @@ const counted = (deployments: readonly Deployment[]): string =>
     .map(([status, those]) => `${those.length} ${status}`)
     .join(", ");
 
+/** Meaning of the GPU type `other`. */
+export const otherGpu = "processor slot, or a GPU of no listed type";
+
 export function describe(one: Deployment): string {
   const lines = [
     ["id", one.deploy_id],
@@ -219,7 +222,7 @@ export function describe(one: Deployment): string {
     [
       "gpu",
       one.config
-        ? `${one.config.num_gpus}x${one.config.gpu}, ${maxConcurrencyText(one, one.config.max_batch_size)}`
+        ? `${one.config.num_gpus}x${one.config.gpu}${one.config.gpu === "other" ? ` (${otherGpu})` : ""}, ${maxConcurrencyText(one, one.config.max_batch_size)}`
         : "",
     ],
     ["weights", one.config?.weights?.repo ?? ""],

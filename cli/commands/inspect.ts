@@ -2,17 +2,14 @@
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { agentFolders, type Inspection, inspect } from "../local-agent.ts";
-import { gpuLine, instanceLine, loadLine, troubles } from "../node.ts";
+import { gpuLine, gpusTitle, instanceLine, loadLine, troubles } from "../node.ts";
 
 export function addInspect(program: Command): void {
   program
     .command("inspect")
     .description("show this host from its local agent; works while the control plane is down")
     .example("stoker inspect")
-    .option(
-      "--data <folder>",
-      "data folder of the agent (default: STOKER_AGENT_DATA, or the folders under STOKER_DATA)",
-    )
+    .option("--data <folder>", "data folder of the agent (default: STOKER_AGENT_DATA, or those of the running `up`)")
     .run(async (terminal, flags: { data?: string }) => {
       const folders = agentFolders(flags.data, process.env, process.cwd());
       if (folders.length === 0) {
@@ -22,15 +19,16 @@ export function addInspect(program: Command): void {
       }
       const found = await Promise.all(folders.map(inspect));
       if (terminal.isStructured && found.length === 1) return terminal.show(found[0], String);
-      terminal.show(found, (all) => all.map(describe).join("\n\n"));
+      terminal.show(found, (all) => all.map((host, at) => describe(host, folders[at] ?? "")).join("\n\n"));
     });
 }
 
-function describe(host: Inspection): string {
+function describe(host: Inspection, folder: string): string {
   const { control, usage_spool: spool } = host;
   const age = host.gpu_sample_age_seconds;
   const facts = [
     ["id", host.node_id],
+    ["data", folder],
     ["agent", `${host.agent_version}, driver ${host.driver}`],
     ["control", `${control.addresses.join(", ") || "none (uses a file)"} (${sessionOf(control)})`],
     ["data path", host.advertise],
@@ -45,7 +43,7 @@ function describe(host: Inspection): string {
   return [
     host.name,
     ...facts.filter(([, value]) => value !== "").map(([name, value]) => `  ${name.padEnd(10)} ${value}`),
-    ...(host.gpus.length > 0 ? [age === null ? "GPUs" : `GPUs (${Math.round(age)} s ago)`] : []),
+    ...(host.gpus.length > 0 ? [`${gpusTitle(host.gpus)}${age === null ? "" : ` (${Math.round(age)} s ago)`}`] : []),
     ...host.gpus.map((gpu) => `  ${gpuLine(gpu)}`),
     ...(host.instances.length > 0 ? ["Instances"] : []),
     ...host.instances.flatMap((one) => [

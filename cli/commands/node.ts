@@ -1,5 +1,17 @@
+import { isProcessorSlot } from "../../proto/gpu-vendors.ts";
 import { type Command, nodeGroup } from "../command.ts";
-import { gibText, gpuLine, instanceLine, loadLine, type Node, percent, troubles } from "../node.ts";
+import { counted } from "../counted.ts";
+import {
+  gibText,
+  gpuLine,
+  gpusTitle,
+  instanceLine,
+  loadLine,
+  type Node,
+  percent,
+  troubles,
+  typeText,
+} from "../node.ts";
 import { hostName } from "../option-values.ts";
 
 const root = "/v1/admin/nodes";
@@ -81,10 +93,12 @@ export function addNode(program: Command): void {
 
 const rank = (node: Node): number => (node.state === "ready" ? (node.gpus.every((gpu) => gpu.is_healthy) ? 2 : 1) : 0);
 
-/** `8xH100-80GB`, for each type. */
+/** `8xH100-80GB`, for each type; `4 processor slots`. */
 function gpuCounts(node: Node): string {
-  const byType = Map.groupBy(node.gpus, (gpu) => gpu.type);
-  return [...byType].map(([type, gpus]) => `${gpus.length}x${type}`).join(" ");
+  const byType = Map.groupBy(node.gpus, typeText);
+  return [...byType]
+    .map(([type, gpus]) => (gpus.every(isProcessorSlot) ? counted(gpus.length, type) : `${gpus.length}x${type}`))
+    .join(" ");
 }
 
 function describe(node: Node): string {
@@ -111,7 +125,7 @@ function describe(node: Node): string {
   return [
     node.name,
     ...facts.filter(([, value]) => value !== "").map(([name, value]) => `  ${name.padEnd(10)} ${value}`),
-    ...(node.gpus.length > 0 ? ["GPUs", ...node.gpus.map((gpu) => `  ${gpuLine(gpu)}`)] : []),
+    ...(node.gpus.length > 0 ? [gpusTitle(node.gpus), ...node.gpus.map((gpu) => `  ${gpuLine(gpu)}`)] : []),
     ...(node.instances.length > 0 ? ["Instances", ...node.instances.map((one) => `  ${instanceLine(one)}`)] : []),
   ].join("\n");
 }

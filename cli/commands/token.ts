@@ -17,6 +17,8 @@ interface RuleFlags {
   readonly expires?: number | "none";
   readonly rpm?: number | "none";
   readonly tpm?: number | "none";
+  /** USD. */
+  readonly budget?: number | "none";
   readonly role?: string;
   readonly trustUserHeaders?: boolean;
 }
@@ -117,18 +119,20 @@ const addRules = (command: Command): Command =>
     .option("--expires <time>", "lifetime from now, such as 12h or 30d; none: no expiry", orNone(seconds))
     .option("--rpm <count>", "requests per minute; none: no limit of its own", orNone(atLeast(1)))
     .option("--tpm <count>", "tokens per minute, input and output; none: no limit of its own", orNone(atLeast(1)))
+    .option("--budget <usd>", "limit per month (UTC); none: no limit, 0: blocked", orNone(money))
     .option("--role <role>", "admin, read or inference (default of a new key: admin)")
     .option("--trust-user-headers", "count requests for the end user in their X-OpenWebUI-User headers")
     .option("--no-trust-user-headers", "ignore these headers");
 
 /** Body with the given options. */
-function rulesOf({ ip, model, expires, rpm, tpm, role, trustUserHeaders }: RuleFlags): object {
+function rulesOf({ ip, model, expires, rpm, tpm, budget, role, trustUserHeaders }: RuleFlags): object {
   return {
     ...(ip && { allowed_ips: orAny(ip) }),
     ...(model && { allowed_models: orAny(model) }),
     ...(expires !== undefined && { expires_at: expires === "none" ? null : unixSeconds(Date.now()) + expires }),
     ...(rpm !== undefined && { requests_per_minute: rpm === "none" ? null : rpm }),
     ...(tpm !== undefined && { tokens_per_minute: tpm === "none" ? null : tpm }),
+    ...(budget !== undefined && { monthly_limit: budget === "none" ? null : budget }),
     ...(role !== undefined && { role }),
     ...(trustUserHeaders !== undefined && { trusts_user_headers: trustUserHeaders }),
   };
@@ -141,8 +145,12 @@ const orNone =
   (text: string): number | "none" =>
     text === "none" ? text : read(text);
 
-function limitsText({ requests_per_minute: rpm, tokens_per_minute: tpm }: Token): string {
-  const limits = [...(rpm === null ? [] : [`${rpm} rpm`]), ...(tpm === null ? [] : [`${tpm} tpm`])];
+function limitsText({ requests_per_minute: rpm, tokens_per_minute: tpm, monthly_limit: budget }: Token): string {
+  const limits = [
+    ...(budget == null ? [] : [`${plain(budget)} USD a month`]),
+    ...(rpm === null ? [] : [`${rpm} rpm`]),
+    ...(tpm === null ? [] : [`${tpm} tpm`]),
+  ];
   return limits.join(", ") || "none";
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
+import { isProcessorSlot } from "../../proto/gpu-vendors.ts";
 import { exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { counted } from "../counted.ts";
@@ -123,7 +124,7 @@ function byNode(nodes: readonly Node[]): string {
   const faulty = gpus.filter((gpu) => !gpu.is_healthy).length;
   const tokens = sum(nodes, (node) => sum(node.instances, (one) => one.tokens_per_second));
   const flying = sum(nodes, (node) => sum(node.instances, (one) => one.in_flight));
-  const head = `${counted(nodes.length, "host")}  ${counted(gpus.length, "GPU")}, ${free} free, ${faulty} faulty  ${counted(flying, "request")}  ${tokens.toFixed(1)} tok/s`;
+  const head = `${counted(nodes.length, "host")}  ${counted(gpus.length, gpus.length > 0 && gpus.every(isProcessorSlot) ? "processor slot" : "GPU")}, ${free} free, ${faulty} faulty  ${counted(flying, "request")}  ${tokens.toFixed(1)} tok/s`;
   return [head, ...nodes.flatMap(nodeLines)].join("\n");
 }
 

@@ -19,8 +19,11 @@ export const isEnded = (status: string): boolean => ["stopped", "failed", "delet
 export const isStarting = (status: string): boolean =>
   ["initializing", "downloading", "deploying", "updating"].includes(status);
 
+/** `2 × H100-80GB`. */
+export const gpusOf = (count: number, type: string): string => `${count} × ${type === "other" ? text.otherGpu : type}`;
+
 export function gpusText({ config }: Pick<Deployment, "config">): string {
-  return config && config.num_gpus > 0 ? `${config.num_gpus} × ${config.gpu}` : text.noGpus;
+  return config && config.num_gpus > 0 ? gpusOf(config.num_gpus, config.gpu) : text.noGpus;
 }
 
 /** `2 of 3 running`. */

@@ -1,5 +1,5 @@
 // Hosts and their GPUs as the fleet's pages show them: filters, free capacity, and the cells of the heat map.
-import { capacityOf, type Gpu, healthOf, type Node } from "./nodes.ts";
+import { capacityOf, type Gpu, gpuTypeOf, healthOf, type Node } from "./nodes.ts";
 
 /** Filters in the address; empty: all. */
 export interface FleetFilter {
@@ -42,7 +42,7 @@ export function filtered(nodes: readonly Node[], filter: FleetFilter): readonly 
       node,
       gpus: node.gpus.filter(
         (gpu) =>
-          (type === "" || gpu.type === type) &&
+          (type === "" || gpuTypeOf(gpu) === type) &&
           (health === "" || gpuStateOf(gpu) === health) &&
           (customer === "" || gpu.account?.uid === customer),
       ),

@@ -79,6 +79,7 @@ export const rulesOf = (form: KeyForm, nowMs: number): Readonly<Record<string, u
   allowed_ips: orNull(addressesOf(form.addresses)),
   requests_per_minute: numberOrNull(form.requests),
   tokens_per_minute: numberOrNull(form.tokens),
+  monthly_limit: numberOrNull(form.budget),
   trusts_user_headers: form.passesUsers,
   ...(form.lifetime === "kept"
     ? {}
@@ -123,7 +124,17 @@ export const spentRatio = ({ limit, spend }: Pick<KeyRow, "limit" | "spend">): n
   limit === null ? undefined : limit === 0 ? 1 : Math.min(1, spend / limit);
 
 /** The command that creates the same key. */
-export function commandOf({ name, role, models, addresses, lifetime, requests, tokens, passesUsers }: KeyForm): string {
+export function commandOf({
+  name,
+  role,
+  models,
+  addresses,
+  lifetime,
+  budget,
+  requests,
+  tokens,
+  passesUsers,
+}: KeyForm): string {
   const word = /^[\w./:-]+$/.test(name) ? name : inShell(name || "NAME");
   return [
     `stoker token create ${word}`,
@@ -131,6 +142,7 @@ export function commandOf({ name, role, models, addresses, lifetime, requests, t
     ...models.map((model) => `--model ${model}`),
     ...addressesOf(addresses).map((one) => `--ip ${one}`),
     ...(/^\d+$/.test(lifetime) ? [`--expires ${lifetime}d`] : []),
+    ...(budget === "" ? [] : [`--budget ${budget}`]),
     ...(requests === "" ? [] : [`--rpm ${requests}`]),
     ...(tokens === "" ? [] : [`--tpm ${tokens}`]),
     ...(passesUsers ? ["--trust-user-headers"] : []),

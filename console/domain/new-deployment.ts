@@ -142,7 +142,11 @@ export function commandOf(form: DeployForm): string {
     ...(form.token.trim() ? ["--hf-token-file token.txt"] : []),
     ...(form.gpu ? [`--gpu ${form.gpu} --num-gpus ${form.numGpus}`] : []),
     `--max-batch-size ${form.batch} --min ${form.min} --max ${form.max}`,
+    ...(form.idle.trim() ? [`--inactive-shutdown ${form.idle.trim()}s`] : []),
     ...(form.sleep.trim() ? [`--sleep-after ${form.sleep.trim()}s`] : []),
+    ...(form.targetTtft.trim() ? [`--target-ttft ${form.targetTtft.trim()}`] : []),
+    ...(form.targetQueue.trim() ? [`--target-queue ${form.targetQueue.trim()}`] : []),
+    ...(isLlm && form.context.trim() ? [`--context ${form.context.trim()}`] : []),
     ...(isLlm && form.engine ? [`--engine ${form.engine}`] : []),
     ...(isLlm ? splitArgs(form.args).map((arg) => `--arg=${inShell(arg)}`) : []),
   ];

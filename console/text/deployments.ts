@@ -9,6 +9,8 @@ export const text = {
   about: "A deployment runs a model on its own GPUs. It is billed by the minute while an instance runs.",
   deploy: "Deploy a model",
   noGpus: "none",
+  /** GPU type `other`. */
+  otherGpu: "processor slot or other GPU",
   running: (running: number, all: number) => (running === all ? `${running} running` : `${running} of ${all} running`),
   progress: (phase: string, done: string, total: string) => `${phase}: ${done} of ${total}`,
   rolledBack: (why: string) => `Update rolled back: ${why}`,
@@ -49,6 +51,9 @@ export const text = {
     hub: {
       title: "On the hub",
       none: "The hub finds nothing by these words.",
+      unreachable: "The model hub cannot be reached",
+      unreachableAbout: (reason: string) =>
+        `${reason} A deployment of a hub repository waits until its host can download the weights. The catalogue is still listed, and weights from s3:// and oci:// do not need the hub.`,
       downloads: (number: string) => `${number} downloads a month`,
     },
     showAll: (all: number) => `Show all ${all}`,

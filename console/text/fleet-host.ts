@@ -33,7 +33,7 @@ export const text = {
     uncordonBody: "New instances may be placed on it and on all of its GPUs again.",
     cancelBody: "Instances that have moved stay where they are. New ones may be placed on it again.",
     uncordoned: "Back in use.",
-    uncordonGpu: (index: number) => `Put GPU ${index} back into use?`,
+    uncordonGpu: (name: string) => `Put ${name} back into use?`,
     uncordonGpuBody: (reason: string) =>
       `It was taken out of use: ${reason}. Do this after it was repaired or replaced.`,
     drain: "Drain",
@@ -178,7 +178,6 @@ export const text = {
     waiting: "waiting",
     cpu: "CPU use",
     ram: "Memory in use",
-    gpu: (index: string) => `GPU ${index}`,
     watts: (value: string) => `${value} W`,
     celsius: (value: string) => `${value} °C`,
   },

@@ -27,6 +27,8 @@ export const text = {
     more: (count: number) => (count === 1 ? "Show 1 more host" : `Show ${count} more hosts`),
     none: "All hosts healthy.",
   },
+  /** GPU type of shares of a processor. */
+  slots: "processor slot",
   capacity: {
     title: "Free capacity",
     free: (free: number, all: number) => `${free} of ${all} free`,
@@ -56,6 +58,7 @@ export const text = {
     shared: "shared in turn by several customers",
     notUsed: "not used",
     gpu: (index: number) => `GPU ${index}`,
+    slot: (index: number) => `Processor slot ${index}`,
     customers: (email: string, count: number) => `${email} (${count})`,
     moreCustomers: (count: number) => `${count} more customers`,
     facts: {

@@ -97,7 +97,6 @@ export const text = {
     about: "It is shown only once. Copy it now and store it as STOKER_API_KEY.",
     firstCall: "Call a model with it",
     done: "I stored it",
-    noBudget: "The key was created, but its monthly budget was not set. Set it with Change.",
   },
   tokens: {
     title: "Scoped tokens",

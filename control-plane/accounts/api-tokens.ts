@@ -1,6 +1,6 @@
 // API keys as their owner manages them. The secret is returned at creation and when the caller names the key by the secret;
 // otherwise it is masked.
-import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type BudgetId, type KeyId, randomId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import type { Act } from "../act.ts";
 import { addressTest } from "./allowed-ips.ts";
@@ -28,6 +28,8 @@ export function createApiTokens(deps: {
   readonly store: TokenStore & Pick<AccountStore, "findKey">;
   readonly dataKeys: DataKeys;
   readonly secrets: AccountSecrets;
+  /** Budget of a key in the month of this time. */
+  readonly monthOf: (key: KeyId, unixMs: number) => BudgetId;
   readonly unixMs?: () => number;
 }) {
   const { store } = deps;
@@ -39,9 +41,18 @@ export function createApiTokens(deps: {
     return row?.account.account === account ? row.key : undefined;
   }
 
+  const budgetOf = (key: KeyId, limit: bigint | null | undefined) =>
+    limit === undefined ? undefined : { limit, month: deps.monthOf(key, unixMs()) };
+
   return {
-    /** Throws keyNameTaken, badKeyName, badAllowedIps, badExpiry, and InvalidApiKey when the account was ended. */
-    async create(account: AccountId, name: string, rules: KeyRules, act: Act): Promise<ApiToken> {
+    /** `limit`: nano-USD per UTC month; null: none. Throws keyNameTaken, badKeyName, badAllowedIps, badExpiry, and InvalidApiKey when the account was ended. */
+    async create(
+      account: AccountId,
+      name: string,
+      rules: KeyRules,
+      act: Act,
+      limit: bigint | null = null,
+    ): Promise<ApiToken> {
       checkName(name);
       checkRules(rules, unixMs());
       const dek = await deps.dataKeys.of(account);
@@ -58,6 +69,7 @@ export function createApiTokens(deps: {
           fragment: fragmentOf(secret),
         },
         rules,
+        limit === null ? undefined : budgetOf(key, limit),
         act,
       );
       if (made === "name_taken") throw keyNameTaken(name);
@@ -75,19 +87,20 @@ export function createApiTokens(deps: {
       return looksLikeApiKey(secretOrId) ? { ...record, token: secretOrId } : masked(record);
     },
 
-    /** Throws badAllowedIps, badExpiry, and shutsOutCaller when the key would exclude the caller's own address. */
+    /** `limit`: undefined: unchanged. Throws badAllowedIps, badExpiry, and shutsOutCaller when the key would exclude the caller's own address. */
     async change(
       caller: Pick<Caller, "account" | "key">,
       secretOrId: string,
       change: Partial<KeyRules>,
       act: Act,
+      limit?: bigint | null,
     ): Promise<ApiToken | undefined> {
-      checkRules(change, unixMs());
+      if (limit === undefined || Object.keys(change).length > 0) checkRules(change, unixMs());
       const key = await keyOf(caller.account, secretOrId);
       if (!key) return undefined;
       if (key === caller.key && addressTest(change.allowedIps ?? null)?.(act.ip) === false)
         throw shutsOutCaller(act.ip);
-      const record = await store.changeKey(caller.account, key, change, act);
+      const record = await store.changeKey(caller.account, key, change, budgetOf(key, limit), act);
       return record && masked(record);
     },
 

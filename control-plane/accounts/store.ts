@@ -83,8 +83,18 @@ export interface KeyRecord extends KeyRules {
   readonly name: string;
   /** Last characters of the secret. */
   readonly fragment: string;
+  /** Nano-USD per UTC month; null: none. */
+  readonly monthlyLimit: bigint | null;
   readonly createdAtMs: number;
   readonly lastUsedAtMs: number | null;
+}
+
+/** Monthly limit of a key. */
+export interface MonthlyLimit {
+  /** Nano-USD per UTC month; null: none, 0: blocked. */
+  readonly limit: bigint | null;
+  /** Budget of the present month (billing/scopes.ts). */
+  readonly month: BudgetId;
 }
 
 export interface SealedKey {
@@ -188,6 +198,7 @@ export interface TokenStore {
     account: AccountId,
     key: NewKey,
     rules: KeyRules,
+    budget: MonthlyLimit | undefined,
     act: Act,
   ): Promise<KeyRecord | "name_taken" | "account_gone">;
   /** Live keys, oldest first. */
@@ -195,7 +206,13 @@ export interface TokenStore {
   /** A live key of this account. */
   keyRecord(account: AccountId, key: KeyId): Promise<KeyRecord | undefined>;
   /** Undefined when there is no such live key. */
-  changeKey(account: AccountId, key: KeyId, change: Partial<KeyRules>, act: Act): Promise<KeyRecord | undefined>;
+  changeKey(
+    account: AccountId,
+    key: KeyId,
+    change: Partial<KeyRules>,
+    budget: MonthlyLimit | undefined,
+    act: Act,
+  ): Promise<KeyRecord | undefined>;
   /** Undefined when there is no such live key. */
   revokeKey(account: AccountId, key: KeyId, act: Act): Promise<KeyRecord | undefined>;
   /** A live key of this account with the data to open it. */

@@ -46,6 +46,8 @@ const hubBusy = () =>
   });
 
 const keptMs = 60_000;
+/** After a failed connection, searches fail at once for this time, instead of each waiting for the hub. */
+const unreachableMs = 10_000;
 const maxKept = 500;
 /** The hub's tasks are short; a longer text would be kept with the result. */
 const maxTaskLength = 64;
@@ -58,9 +60,14 @@ export function createHubSearch(endpoint: string | undefined): HubSearch {
   const slots = createAccountSlots({ total: 16, perAccount: 2, waitMs: 5_000, busy: hubBusy });
   const kept = new Map<string, { readonly atMs: number; readonly models: readonly HubModel[] }>();
 
+  let unreachable: { readonly atMs: number; readonly error: unknown } | undefined;
+
   async function ask(url: string): Promise<readonly HubModel[]> {
     try {
-      const { status, value } = await hubJson(url, {});
+      const { status, value } = await hubJson(url, {}).catch((error: unknown) => {
+        unreachable = { atMs: performance.now(), error };
+        throw error;
+      });
       if (value === undefined) throw new Error(`the hub answered ${status}`);
       return readModels(value);
     } catch (error) {
@@ -81,6 +88,7 @@ export function createHubSearch(endpoint: string | undefined): HubSearch {
       const key = urls.join(" ");
       const known = kept.get(key);
       if (known && performance.now() - known.atMs < keptMs) return known.models;
+      if (unreachable && performance.now() - unreachable.atMs < unreachableMs) throw hubUnavailable(unreachable.error);
       const found = await slots.run(account, async () => {
         const answers = urls.map(ask);
         // The slot is held until the last request has ended.

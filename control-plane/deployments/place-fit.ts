@@ -3,6 +3,7 @@
 
 import { whyImageNotAllowed } from "../../proto/allowed-image.ts";
 import type { GpuType } from "../../proto/gpu.ts";
+import { isProcessorSlot } from "../../proto/gpu-vendors.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import {
   type ForeignEngine,
@@ -14,7 +15,7 @@ import {
 import { type Gpu, type GpuClaim, type HostView, sleepersPerGpu, sleepPool } from "../fleet/host.ts";
 import type { Adoptable, AdoptedClaim } from "../fleet/store.ts";
 import type { Engine } from "./deployment.ts";
-import { isVirtual, resourcesOf } from "./resources.ts";
+import { resourcesOf } from "./resources.ts";
 
 export interface Fit extends Placed {
   /** It shares a GPU that its account already uses. */
@@ -59,7 +60,7 @@ const asleepBytes = 256 * 1024 * 1024;
 
 /** Host memory of an instance beside others that use its GPU in turn. vLLM keeps its weights in the memory of the host. */
 const turnGrantBytes = ({ engine, memoryBytes }: { readonly engine: string; readonly memoryBytes: number }, gpu: Gpu) =>
-  asleepBytes + (engine === "vllm" && !isVirtual(gpu) ? memoryBytes : 0);
+  asleepBytes + (engine === "vllm" && !isProcessorSlot(gpu) ? memoryBytes : 0);
 
 /** Claims all of a shared GPU, because the instance's share is unknown, unless instances use the GPU in turn. */
 export function adoptedClaim(one: Adoptable, inventory: HostView["inventory"]): AdoptedClaim {
@@ -115,7 +116,7 @@ function choose(want: Want, free: readonly FreeGpu[]): readonly FreeGpu[] | unde
   const usable = free.filter(({ gpu }) => isUsable(want, gpu)).sort(bySize);
   if (usable.length < count) return undefined;
   // Shares of host memory add up; a model split over real GPUs needs its part on each, all of one kind.
-  if (usable.every(({ gpu }) => isVirtual(gpu))) {
+  if (usable.every(({ gpu }) => isProcessorSlot(gpu))) {
     for (let start = 0; start + count <= usable.length; start++) {
       const window = usable.slice(start, start + count);
       if (memoryOf(window) >= want.memoryBytes) return window;
@@ -132,7 +133,7 @@ function choose(want: Want, free: readonly FreeGpu[]): readonly FreeGpu[] | unde
 function granted(want: Want, host: HostView, taken: readonly FreeGpu[], left: number): Fit | undefined {
   const gpus = taken.map(({ gpu }) => gpu).sort(byIndex);
   const only = gpus[0] as Gpu;
-  const isShared = mayShare(want) && !isVirtual(only);
+  const isShared = mayShare(want) && !isProcessorSlot(only);
   const gpuShare = isShared ? Math.min(1, want.memoryBytes / only.memoryBytes) : 1;
   const uuids = gpus.map((gpu) => gpu.uuid);
   const { memoryBytes: grantBytes } = resourcesOf(uuids, host.inventory, gpuShare);
@@ -147,7 +148,7 @@ function granted(want: Want, host: HostView, taken: readonly FreeGpu[], left: nu
 /** An operator who offers more shares than there is memory has accepted overcommitment. */
 function lacksMemory(host: HostView, grantBytes: number): boolean {
   const { gpus, memoryBytes } = host.inventory;
-  const offered = gpus.reduce((sum, gpu) => sum + (isVirtual(gpu) ? gpu.memoryBytes : 0), 0);
+  const offered = gpus.reduce((sum, gpu) => sum + (isProcessorSlot(gpu) ? gpu.memoryBytes : 0), 0);
   return offered <= memoryBytes && host.grantedMemoryBytes + grantBytes > memoryBytes;
 }
 
@@ -187,7 +188,7 @@ function sharedGpus(host: Held, { gpu: type, sharesWith }: Want): readonly FreeG
   return host.claims.flatMap((claim) => {
     if (claim.account !== sharesWith || claim.memoryBytes === undefined) return [];
     const gpu = host.inventory.gpus.find((one) => one.uuid === claim.gpuUuid);
-    if (gpu?.type !== type || !gpu.isHealthy || isVirtual(gpu)) return [];
+    if (gpu?.type !== type || !gpu.isHealthy || isProcessorSlot(gpu)) return [];
     if (host.claims.some(({ gpuUuid }) => gpuUuid === gpu.parentUuid)) return [];
     const used = Math.max(claim.memoryBytes, host.gpuMemoryUsed.get(gpu.uuid) ?? 0);
     return used < gpu.memoryBytes ? [{ gpu, freeBytes: gpu.memoryBytes - used, claim }] : [];

@@ -1,4 +1,5 @@
 // Explains in a sentence why each host was refused. Computed on request only: placement itself does not check most hosts.
+import { isProcessorSlot } from "../../proto/gpu-vendors.ts";
 import type { HostView } from "../fleet/host.ts";
 import {
   type FreeGpu,
@@ -11,7 +12,6 @@ import {
   refuse,
   type Want,
 } from "./place-fit.ts";
-import { isVirtual } from "./resources.ts";
 
 export interface Rejection {
   readonly host: string;
@@ -83,7 +83,7 @@ function tooFew(host: HostView, want: Want, free: number, ofType: readonly HostV
 
 function tooSmall(want: Want, free: readonly FreeGpu[]): boolean {
   const each = want.memoryBytes / want.gpusPerInstance;
-  if (free.every(({ gpu }) => isVirtual(gpu))) {
+  if (free.every(({ gpu }) => isProcessorSlot(gpu))) {
     const largest = [...free].sort((a, b) => b.freeBytes - a.freeBytes).slice(0, want.gpusPerInstance);
     return largest.reduce((sum, one) => sum + one.freeBytes, 0) < want.memoryBytes;
   }

@@ -1,5 +1,5 @@
-import { vendorOf } from "../../proto/gpu-vendors.ts";
-import type { Gpu, Inventory } from "../fleet/host.ts";
+import { isProcessorSlot } from "../../proto/gpu-vendors.ts";
+import type { Inventory } from "../fleet/host.ts";
 
 export interface Resources {
   readonly cpus: number;
@@ -16,7 +16,7 @@ export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory, g
   if (gpuUuids.length === 0) return { cpus: 0, memoryBytes: 0 };
   const own = inventory.gpus.filter((gpu) => gpuUuids.includes(gpu.uuid));
   const share = (own.length * gpuShare) / Math.max(1, inventory.gpus.length);
-  const areVirtual = own.every((gpu) => isVirtual(gpu));
+  const areVirtual = own.every((gpu) => isProcessorSlot(gpu));
   return {
     // At least one whole core: a model server on half a core stalls.
     cpus: Math.max(1, Math.floor(inventory.cpuCores * share * 100) / 100),
@@ -25,9 +25,6 @@ export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory, g
       : Math.floor(inventory.memoryBytes * share * 0.9),
   };
 }
-
-/** A share of CPU and memory, presented as a GPU. */
-export const isVirtual = (gpu: Pick<Gpu, "type" | "uuid">) => gpu.type === "other" && vendorOf(gpu.uuid) === undefined;
 
 /** Expected memory of one instance from the size of its weights; 0: unknown. */
 export function expectedMemoryBytes(weightsBytes: number): number {

@@ -27,6 +27,7 @@ import { createSignIn } from "../accounts/sign-in.ts";
 import { createSshKeys } from "../accounts/ssh-keys.ts";
 import type { AccountStore } from "../accounts/store.ts";
 import { createTickets } from "../accounts/tickets.ts";
+import { keyMonthBudget } from "../billing/scopes.ts";
 import { deleteDeployments } from "../deployments/change.ts";
 import type { DeploymentStore } from "../deployments/store.ts";
 import { createAccountMailStore } from "../store/accounts/account-mail-store.ts";
@@ -132,7 +133,7 @@ export function createTokens(deps: {
   const { accountStore, dataKeys, secrets } = deps;
   const store = { ...accountStore, ...createTokenStore(deps.db), ...createAttemptStore(deps.db) };
   return {
-    tokens: createApiTokens({ store, dataKeys, secrets }),
+    tokens: createApiTokens({ store, dataKeys, secrets, monthOf: keyMonthBudget }),
     scopedJwts: createScopedJwts({ store, secrets }),
     idempotency: createIdempotency({ store: createIdempotencyStore(deps.db), dataKeys }),
   };

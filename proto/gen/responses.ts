@@ -387,6 +387,10 @@ export interface Responses {
      */
     trusts_user_headers: boolean;
     /**
+     * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -437,6 +441,10 @@ export interface Responses {
      * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
      */
     trusts_user_headers: boolean;
+    /**
+     * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
     /**
      * Last characters of the secret
      */
@@ -489,6 +497,10 @@ export interface Responses {
      */
     trusts_user_headers: boolean;
     /**
+     * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -539,6 +551,10 @@ export interface Responses {
      * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
      */
     trusts_user_headers: boolean;
+    /**
+     * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
     /**
      * Last characters of the secret
      */
@@ -591,6 +607,10 @@ export interface Responses {
      */
     trusts_user_headers: boolean;
     /**
+     * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -641,6 +661,10 @@ export interface Responses {
      * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
      */
     trusts_user_headers: boolean;
+    /**
+     * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
     /**
      * Last characters of the secret
      */
@@ -693,6 +717,10 @@ export interface Responses {
      */
     trusts_user_headers: boolean;
     /**
+     * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -743,6 +771,10 @@ export interface Responses {
      * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
      */
     trusts_user_headers: boolean;
+    /**
+     * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
     /**
      * Last characters of the secret
      */

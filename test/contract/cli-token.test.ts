@@ -22,7 +22,20 @@ it("creates a key limited to addresses and prints only the secret on stdout", as
 });
 
 it("creates and changes a key with all its rules, and clears those named any or none", async () => {
-  const rules = ["--model", "org/a", "--expires", "30d", "--rpm", "60", "--tpm", "90000", "--role", "inference"];
+  const rules = [
+    "--model",
+    "org/a",
+    "--expires",
+    "30d",
+    "--rpm",
+    "60",
+    "--tpm",
+    "90000",
+    "--role",
+    "inference",
+    "--budget",
+    "12.5",
+  ];
   const made = JSON.parse((await stoker("--json", "token", "create", "ci", ...rules, "--trust-user-headers")).out);
   expect(made).toMatchObject({
     allowed_models: ["org/a"],
@@ -30,6 +43,7 @@ it("creates and changes a key with all its rules, and clears those named any or 
     tokens_per_minute: 90_000,
     role: "inference",
     trusts_user_headers: true,
+    monthly_limit: 12.5,
   });
   expect(made.expires_at - Date.now() / 1000).toBeGreaterThan(30 * 86_400 - 60);
   const changes: unknown[] = [];

@@ -21,6 +21,7 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
     fragment: secret.slice(-5),
     token: `stk_********${secret.slice(-5)}`,
     ...noRules,
+    monthlyLimit: null,
     createdAtMs: 1_786_000_000_000,
     lastUsedAtMs: null,
   };
@@ -30,12 +31,18 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
     return secretOrId === one.key ? one : undefined;
   };
   return {
-    create: async (_account, name, rules) => ({ ...one, name, ...rules, token: "stk_made" }),
+    create: async (_account, name, rules, _act, monthlyLimit = null) => ({
+      ...one,
+      name,
+      ...rules,
+      monthlyLimit,
+      token: "stk_made",
+    }),
     list: async (account) => (account === owner.account ? [one] : []),
     get: found,
-    change: async ({ account }, secretOrId, change) => {
+    change: async ({ account }, secretOrId, change, _act, monthlyLimit) => {
       const token = await found(account, secretOrId);
-      return token && { ...token, ...change };
+      return token && { ...token, ...change, ...(monthlyLimit === undefined ? {} : { monthlyLimit }) };
     },
     revoke: found,
   };

@@ -37,37 +37,25 @@ import { listOf } from "../../ui/choice.tsx";
 import { Code, Command } from "../../ui/code.tsx";
 import { Form } from "../../ui/form.tsx";
 import { LinkButton } from "../../ui/link.tsx";
-import { ErrorNotice } from "../../ui/notice.tsx";
 import { useNow } from "../../ui/time.tsx";
 import { ModelNames } from "./model-names.tsx";
 
 const words = text.form;
-
-interface Made {
-  readonly secret: string;
-  /** The key exists, and its budget was refused. */
-  readonly budgetError?: unknown;
-}
 
 export function CreateKey({ onDone }: { onDone: () => void }): ReactNode {
   const api = useApi();
   const refresh = useRefresh();
   const { setNewKey } = useVisitor();
   const [form, setForm] = useState(newKey);
-  const [made, setMade] = useState<Made | undefined>(undefined);
+  const [made, setMade] = useState<string | undefined>(undefined);
   const create = async () => {
     const body = { name: form.name.trim(), ...rulesOf(form, Date.now()) };
     const key = await api.call<Responses["POST /v1/api-tokens"]>("POST", keysPath, body);
     setNewKey(key.token);
-    // The secret is shown whatever happens to the budget: it cannot be read again.
-    const budgetError = await setBudget(key.token_id).catch((error: unknown) => error);
-    setMade({ secret: key.token, ...(budgetError === undefined ? {} : { budgetError }) });
+    setMade(key.token);
     await refresh(keysPath, limitsPath);
   };
-  const setBudget = async (id: string): Promise<undefined> => {
-    if (form.budget !== "") await api.call("POST", limitsPath, { token_id: id, limit: form.budget });
-  };
-  if (made) return <NewSecret made={made} onDone={onDone} />;
+  if (made !== undefined) return <NewSecret secret={made} onDone={onDone} />;
   return (
     <Form act={text.create} onSend={create}>
       <Fields form={form} onChange={setForm} />
@@ -82,8 +70,6 @@ export function ChangeKey({ of: key, onDone }: { of: KeyRow; onDone: () => void 
   const [form, setForm] = useState(() => formOf(key));
   const save = async () => {
     await api.call("PATCH", `${keysPath}/id/${encodeURIComponent(key.token_id)}`, rulesOf(form, Date.now()));
-    const limit = form.budget === "" ? null : form.budget;
-    if (limit !== key.limit) await api.call("POST", limitsPath, { token_id: key.token_id, limit });
     await refresh(keysPath, limitsPath);
     onDone();
   };
@@ -94,19 +80,11 @@ export function ChangeKey({ of: key, onDone }: { of: KeyRow; onDone: () => void 
   );
 }
 
-function NewSecret({ made, onDone }: { made: Made; onDone: () => void }): ReactNode {
+function NewSecret({ secret, onDone }: { secret: string; onDone: () => void }): ReactNode {
   return (
     <Stack gap="md">
       <Text size="sm">{text.made.about}</Text>
-      <Code value={made.secret} label={text.made.title} />
-      {made.budgetError !== undefined && (
-        <>
-          <Text size="sm" c="red">
-            {text.made.noBudget}
-          </Text>
-          <ErrorNotice error={made.budgetError} />
-        </>
-      )}
+      <Code value={secret} label={text.made.title} />
       <Group gap="sm">
         <Button onClick={onDone}>{text.made.done}</Button>
         <LinkButton to="/first-call" variant="default">

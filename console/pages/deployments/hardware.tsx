@@ -2,7 +2,7 @@
 import { NumberInput, Radio, SegmentedControl, Stack, Table, Text } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import type { ReactNode } from "react";
-import { hoursPerMonth, type Offer } from "../../domain/deployment.ts";
+import { gpusOf, hoursPerMonth, type Offer } from "../../domain/deployment.ts";
 import { countsOf, type TypeOffer } from "../../domain/gpu-offers.ts";
 import { text } from "../../text/deployments.ts";
 import { bytes, usd } from "../../ui/format.ts";
@@ -48,7 +48,7 @@ export function Hardware({ form, change, offers, types, fits }: HardwareProps): 
                   <Radio
                     key={one.gpu}
                     value={one.gpu}
-                    label={`${form.numGpus} × ${one.gpu}`}
+                    label={gpusOf(form.numGpus, one.gpu)}
                     description={
                       <>
                         {price(one)} · {free(one)}
@@ -75,7 +75,7 @@ export function Hardware({ form, change, offers, types, fits }: HardwareProps): 
                     {types.map((one) => (
                       <Table.Tr key={one.gpu} onClick={() => choose(one.gpu)} className="clickable">
                         <Table.Td>
-                          <Radio value={one.gpu} label={`${form.numGpus} × ${one.gpu}`} />
+                          <Radio value={one.gpu} label={gpusOf(form.numGpus, one.gpu)} />
                         </Table.Td>
                         <Table.Td className="number">{one.usdPerHour === 0 ? text.free : usd(one.usdPerHour)}</Table.Td>
                         <Table.Td className="number">

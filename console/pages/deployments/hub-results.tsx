@@ -1,8 +1,9 @@
 // Repositories of the model hub that match a search.
-import { Badge, Button, Group, Stack, Text, Title } from "@mantine/core";
+import { Alert, Badge, Button, Group, Stack, Text, Title } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
+import { ApiError } from "../../api/client.ts";
 import { useGet } from "../../api/hooks.ts";
 import { text } from "../../text/deployments.ts";
 import { count } from "../../ui/format.ts";
@@ -13,6 +14,18 @@ export type HubModel = HubAnswer["models"][number];
 
 const words = text.create.hub;
 const minLength = 2;
+
+/** Shown if the hub cannot be reached, before anything is searched. */
+export function HubState(): ReactNode {
+  // The most common word: the server keeps its result for all accounts.
+  const { error } = useGet<HubAnswer>("/v1/hub/models?search=instruct&limit=1");
+  if (!(error instanceof ApiError) || error.code !== "hub_unavailable") return null;
+  return (
+    <Alert color="yellow" variant="light" mb="md" title={words.unreachable}>
+      {words.unreachableAbout(error.message)}
+    </Alert>
+  );
+}
 
 interface HubResultsProps {
   readonly search: string;

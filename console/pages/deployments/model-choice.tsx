@@ -23,7 +23,7 @@ import { text } from "../../text/deployments.ts";
 import { Loaded } from "../../ui/notice.tsx";
 import { Empty, Section } from "../../ui/page.tsx";
 import { fieldOf } from "./fits.ts";
-import { type HubModel, HubResults } from "./hub-results.tsx";
+import { type HubModel, HubResults, HubState } from "./hub-results.tsx";
 import type { Change } from "./new-deployment.tsx";
 
 type Catalogue = Responses["GET /v1/model-catalogue"];
@@ -48,6 +48,7 @@ export function ModelChoice({ form, change, faults, error, owner }: FormPart & {
   const kind = kindOfSource(form.source);
   return (
     <Section title={words.model}>
+      <HubState />
       <Tabs value={tab} onChange={setTab} keepMounted={false}>
         <Tabs.List mb="md">
           <Tabs.Tab value="catalogue">{words.catalogue}</Tabs.Tab>

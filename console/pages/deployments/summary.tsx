@@ -3,7 +3,7 @@ import { Alert, Checkbox, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";
-import { hoursPerMonth } from "../../domain/deployment.ts";
+import { gpusOf, hoursPerMonth } from "../../domain/deployment.ts";
 import type { TypeOffer } from "../../domain/gpu-offers.ts";
 import { commandOf, type DeployForm } from "../../domain/new-deployment.ts";
 import { text } from "../../text/deployments.ts";
@@ -41,7 +41,7 @@ export function Summary(props: SummaryProps): ReactNode {
           <Facts
             of={[
               { label: text.detail.source, value: form.source || "–", note: form.name },
-              { label: text.detail.gpus, value: form.gpu ? `${form.numGpus} × ${form.gpu}` : "–" },
+              { label: text.detail.gpus, value: form.gpu ? gpusOf(form.numGpus, form.gpu) : "–" },
               fit && { label: words.engineChosen, value: fit.engine },
               {
                 label: words.memory,

@@ -18,7 +18,7 @@ import {
   statusOf,
   totalsOf,
 } from "../../domain/fleet.ts";
-import { issuesOf, type Node } from "../../domain/nodes.ts";
+import { gpuTypeOf, issuesOf, type Node } from "../../domain/nodes.ts";
 import { text } from "../../text/fleet.ts";
 import { Choice } from "../../ui/choice.tsx";
 import { count } from "../../ui/format.ts";
@@ -82,7 +82,7 @@ function useFleetFilter(nodes: readonly Node[]): readonly [FleetFilter, ReactNod
   const known = useMemo(
     () => ({
       types: distinct(
-        nodes.flatMap(({ gpus }) => gpus.map((gpu) => gpu.type)),
+        nodes.flatMap(({ gpus }) => gpus.map(gpuTypeOf)),
         type,
       ),
       pools: distinct(

@@ -12,7 +12,7 @@ import {
 } from "react";
 import { base } from "../../app/base.ts";
 import { type CustomerMark, cellOf, gpuStateOf, type HostGpus, pathOfNode, type Shade } from "../../domain/fleet.ts";
-import { type Gpu, healthOf, issuesOf, type Node } from "../../domain/nodes.ts";
+import { type Gpu, gpuName, gpuTypeOf, healthOf, issuesOf, type Node } from "../../domain/nodes.ts";
 import { text } from "../../text/fleet.ts";
 import { bytes, percent } from "../../ui/format.ts";
 import { Facts } from "../../ui/page.tsx";
@@ -195,7 +195,7 @@ const Host = memo(function Host({ node, gpus, shade, customers, isFirst, isWide 
 
 const labelOf = (node: Node, gpu: Gpu): string =>
   [
-    `${node.name} ${words.gpu(gpu.index)}`,
+    `${node.name} ${gpuName(gpu)}`,
     healthOf(gpu).word,
     ...(gpu.utilization_ratio === null ? [] : [`${words.facts.use} ${percent(gpu.utilization_ratio)}`]),
     ...(gpu.memory_used_bytes === null ? [] : [memoryOf(gpu)]),
@@ -226,13 +226,13 @@ function GpuCard({ at, hosts }: { at: Pointed; hosts: readonly HostGpus[] }): Re
       style={{ left: at.left, [at.isAbove ? "bottom" : "top"]: at.top }}
     >
       <Text fw={650} size="sm" mb={6}>
-        {host.node.name} · {words.gpu(gpu.index)}
+        {host.node.name} · {gpuName(gpu)}
       </Text>
       <Facts
         isWide
         of={[
           { label: facts.state, value: `${sign} ${gpuStateOf(gpu) === "used" ? text.filter.states.used : word}` },
-          { label: facts.type, value: gpu.mig_profile ? `${gpu.type} (${gpu.mig_profile})` : gpu.type },
+          { label: facts.type, value: gpu.mig_profile ? `${gpu.type} (${gpu.mig_profile})` : gpuTypeOf(gpu) },
           gpu.deploy_name !== null && { label: facts.deployment, value: gpu.deploy_name },
           gpu.account !== null && { label: facts.customer, value: gpu.account.email },
           { label: facts.use, value: percent(gpu.utilization_ratio) },

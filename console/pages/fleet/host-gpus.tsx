@@ -4,7 +4,7 @@ import { useApi } from "../../api/context.ts";
 import { useRefresh } from "../../api/hooks.ts";
 import { nodeCommand } from "../../domain/drain.ts";
 import { gpuStateOf, pathOfAccount, pathOfDeployment } from "../../domain/fleet.ts";
-import { type Gpu, healthOf, type Instance } from "../../domain/nodes.ts";
+import { type Gpu, gpuName, gpuTypeOf, healthOf, type Instance } from "../../domain/nodes.ts";
 import { text as fleet } from "../../text/fleet.ts";
 import { text } from "../../text/fleet-host.ts";
 import { Act } from "../../ui/act.tsx";
@@ -40,14 +40,14 @@ const memoryRatio = (gpu: Gpu): number | null =>
 const columnsOf = (node: NodeDetail): readonly Column<Gpu>[] => [
   {
     name: words.gpu,
-    value: (gpu) => `${gpu.index} ${gpu.type} ${gpu.uuid}`,
+    value: (gpu) => `${gpu.index} ${gpuTypeOf(gpu)} ${gpu.uuid}`,
     show: (gpu) => (
       <>
         <Text size="sm" fw={600} className="nowrap" title={gpu.uuid}>
-          {fleet.map.gpu(gpu.index)}
+          {gpuName(gpu)}
         </Text>
         <Text size="xs" c="dimmed">
-          {gpu.mig_profile ? `${gpu.type} (${gpu.mig_profile})` : gpu.type}
+          {gpu.mig_profile ? `${gpu.type} (${gpu.mig_profile})` : gpuTypeOf(gpu)}
         </Text>
       </>
     ),
@@ -152,7 +152,7 @@ function Uncordon({ node, gpu }: { node: NodeDetail; gpu: Gpu }): ReactNode {
         command={nodeCommand("uncordon", node.name, ` --gpu ${gpu.uuid}`)}
         done={text.acts.uncordoned}
         confirm={{
-          title: text.acts.uncordonGpu(gpu.index),
+          title: text.acts.uncordonGpu(gpuName(gpu)),
           body: text.acts.uncordonGpuBody(gpu.unhealthy_reason),
         }}
         onAct={async () => {

@@ -2,6 +2,7 @@ import { SimpleGrid, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useGet } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
+import { gpuName } from "../../domain/nodes.ts";
 import { isRange, linesOf, type MetricsSeries } from "../../domain/series.ts";
 import { text } from "../../text/fleet-host.ts";
 import { text as overview } from "../../text/overview.ts";
@@ -33,10 +34,10 @@ export function HostHistory({ node }: { node: NodeDetail }): ReactNode {
 }
 
 function GpuCharts({ of, node }: { of: MetricsSeries; node: NodeDetail }): ReactNode {
-  const indexes = new Map(node.gpus.map(({ uuid, index }) => [uuid, `${index}`]));
+  const names = new Map(node.gpus.map((gpu) => [gpu.uuid, gpuName(gpu)]));
   const lines = (name: string) =>
     linesOf(of, name)
-      .map(({ labels: { gpu = "" }, values }) => ({ name: words.gpu(indexes.get(gpu) ?? gpu), values }))
+      .map(({ labels: { gpu = "" }, values }) => ({ name: names.get(gpu) ?? gpu, values }))
       .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
   return (
     <SimpleGrid cols={{ base: 1, lg: 2 }}>

@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { toUsd } from "../../../proto/money.ts";
+import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { ApiToken } from "../../accounts/api-tokens.ts";
 import { type KeyRole, type KeyRules, keyRoles, noRules } from "../../accounts/key-rules.ts";
@@ -44,18 +44,25 @@ const rules = {
   }),
 };
 
+const monthlyLimit = nullable.number({
+  minimum: 0,
+  maximum: 9_000_000_000,
+  description: "USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked",
+});
+
 const ApiTokenBody = Type.Object({
   token: Type.String({ description: "The secret; masked when read by id or in a list" }),
   created_at: Type.Integer({ description: "Unix seconds" }),
   name: Type.String(),
   token_id: Type.String(),
   ...rules,
+  monthly_limit: monthlyLimit,
   fragment: Type.String({ description: "Last characters of the secret" }),
   last_used_at: nullable.integer({ description: "Unix seconds, about half a minute late" }),
 });
 type ApiTokenBody = Static<typeof ApiTokenBody>;
 
-const ApiTokenChange = Type.Partial(Type.Object(rules));
+const ApiTokenChange = Type.Partial(Type.Object({ ...rules, monthly_limit: monthlyLimit }));
 type ApiTokenChange = Static<typeof ApiTokenChange>;
 
 const NewApiToken = Type.Object({
@@ -99,6 +106,10 @@ function givenRules(body: ApiTokenChange): Partial<KeyRules> {
   };
 }
 
+/** Nano-USD; undefined: not in the body. */
+const givenLimit = ({ monthly_limit: usd }: ApiTokenChange): bigint | null | undefined =>
+  typeof usd === "number" ? fromUsd(usd) : usd;
+
 export function addTokenRoutes(endpoints: Endpoints, { tokens }: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
 
@@ -111,7 +122,15 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: AccountFeatures
     answer: ApiTokenBody,
     refusals: [409],
     handler: async ({ caller, body, reply }) =>
-      render(await tokens.create(caller.account, body.name, { ...noRules, ...givenRules(body) }, actOf(caller, reply))),
+      render(
+        await tokens.create(
+          caller.account,
+          body.name,
+          { ...noRules, ...givenRules(body) },
+          actOf(caller, reply),
+          givenLimit(body),
+        ),
+      ),
   });
 
   own.get("/v1/api-tokens", {
@@ -140,7 +159,15 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: AccountFeatures
       bodyLimitBytes: mediumBodyBytes,
       body: ApiTokenChange,
       handler: async ({ caller, params, body, reply }) =>
-        found(await tokens.change(caller, nameOf(params.api_token), givenRules(body), actOf(caller, reply))),
+        found(
+          await tokens.change(
+            caller,
+            nameOf(params.api_token),
+            givenRules(body),
+            actOf(caller, reply),
+            givenLimit(body),
+          ),
+        ),
     });
 
     own.delete(path, {
@@ -177,6 +204,7 @@ const render = (token: ApiToken): ApiTokenBody => ({
   requests_per_minute: token.requestsPerMinute,
   tokens_per_minute: token.tokensPerMinute,
   role: token.role,
+  monthly_limit: token.monthlyLimit === null ? null : toUsd(nano(token.monthlyLimit)),
   trusts_user_headers: token.trustsUserHeaders,
   fragment: token.fragment,
   last_used_at: unixSecondsOrNull(token.lastUsedAtMs),

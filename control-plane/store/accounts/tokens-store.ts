@@ -6,6 +6,7 @@ import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
+import { setMonthlyLimit } from "../money/limit-store.ts";
 import { keyOf, lockAccount, ruleColumns, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 
@@ -14,6 +15,7 @@ const recordColumns = [
   "tokenId as key",
   "name",
   "fragment",
+  "monthlyLimit",
   ...ruleColumns,
   epochMs("createdAt").as("createdAtMs"),
   epochMs<null>("lastUsedAt").as("lastUsedAtMs"),
@@ -24,24 +26,26 @@ export function createTokenStore(db: Db): TokenStore {
     db.selectFrom("apiKey").select(recordColumns).where("accountId", "=", account).where("revokedAt", "is", null);
 
   return asked<TokenStore>({
-    async createKey(account, { key: id, ...key }, rules, act) {
+    async createKey(account, { key: id, ...key }, rules, budget, act) {
       try {
         return await inTransaction(db, async (trx) => {
           // Locked until commit: an account that is being deleted must not get a key after its keys were revoked.
-          if (!(await lockAccount(trx, account, "forShare"))) return "account_gone";
+          if (!(await lockAccount(trx, account, budget ? "forUpdate" : "forShare"))) return "account_gone";
           const row = await trx
             .insertInto("apiKey")
             .values({ tokenId: id, accountId: account, ...key, ...ruleValues(rules) })
             .returning(recordColumns)
             .executeTakeFirstOrThrow();
+          const made = budget ? { ...row, monthlyLimit: budget.limit } : row;
+          if (budget) await setMonthlyLimit(trx, { account, key: id }, budget.limit, budget.month);
           await auditAct(trx, act, {
             action: "key.create",
             subject: id,
             account,
-            after: { name: key.name, ...audited(row) },
+            after: { name: key.name, ...audited(made) },
           });
           await announce(trx, "key", id);
-          return row;
+          return made;
         });
       } catch (error) {
         if (uniqueViolation(error) === "api_key_live_name") return "name_taken";
@@ -53,20 +57,24 @@ export function createTokenStore(db: Db): TokenStore {
 
     keyRecord: (account, key) => records(account).where("tokenId", "=", key).executeTakeFirst(),
 
-    changeKey: (account, key, change, act) =>
+    changeKey: (account, key, change, budget, act) =>
       inTransaction(db, async (trx) => {
+        // The account is locked before its keys, as wherever limits change.
+        if (budget && !(await lockAccount(trx, account, "forUpdate"))) return undefined;
         const before = await trx
           .selectFrom("apiKey")
-          .select(["name", ...ruleColumns])
+          .select(["name", "monthlyLimit", ...ruleColumns])
           .where("accountId", "=", account)
           .where("tokenId", "=", key)
           .where("revokedAt", "is", null)
           .forUpdate()
           .executeTakeFirst();
         if (!before) return undefined;
+        if (budget) await setMonthlyLimit(trx, { account, key }, budget.limit, budget.month);
         const row = await trx
           .updateTable("apiKey")
-          .set(ruleValues(change))
+          // Always sets a column: a change may be of the limit only.
+          .set({ tokenId: key, ...ruleValues(change) })
           .where("tokenId", "=", key)
           .returning(recordColumns)
           .executeTakeFirstOrThrow();
@@ -77,6 +85,7 @@ export function createTokenStore(db: Db): TokenStore {
           before: { name: before.name, ...audited(before) },
           after: { name: row.name, ...audited(row) },
         });
+        if (budget) await announce(trx, "limit", account);
         await announce(trx, "key", key);
         return row;
       }),
@@ -145,12 +154,13 @@ function ruleValues({ expiresAtMs, allowedIps, allowedModels, ...plain }: Partia
   };
 }
 
-const audited = (rules: KeyRules) => ({
+const audited = (rules: KeyRules & { readonly monthlyLimit: bigint | null }) => ({
   allowed_ips: rules.allowedIps,
   allowed_models: rules.allowedModels,
   expires_at: rules.expiresAtMs === null ? null : new Date(rules.expiresAtMs).toISOString(),
   requests_per_minute: rules.requestsPerMinute,
   tokens_per_minute: rules.tokensPerMinute,
   role: rules.role,
+  monthly_limit: rules.monthlyLimit?.toString() ?? null,
   trusts_user_headers: rules.trustsUserHeaders,
 });

@@ -7,6 +7,7 @@ import { createAuthenticator } from "../../../control-plane/accounts/authenticat
 import { createCliLogins } from "../../../control-plane/accounts/cli-login.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { noRules } from "../../../control-plane/accounts/key-rules.ts";
+import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import { createCliLoginStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
 import { createTokenStore } from "../../../control-plane/store/accounts/tokens-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
@@ -47,7 +48,12 @@ async function worldOfAda() {
 function depsOf(world: World) {
   const { db, secrets, accounts, accountStore } = world;
   const dataKeys = createDataKeys({ store: accountStore, secrets });
-  const tokens = createApiTokens({ store: { ...accountStore, ...createTokenStore(db) }, dataKeys, secrets });
+  const tokens = createApiTokens({
+    monthOf: keyMonthBudget,
+    store: { ...accountStore, ...createTokenStore(db) },
+    dataKeys,
+    secrets,
+  });
   const deployments = { list: async () => [], get: async () => undefined, change: async () => false };
   return { db, secrets, accounts, dataKeys, tokens, deployments, isSignUpOpen: false, mail: undefined, log };
 }

@@ -1,4 +1,5 @@
 // The end of an account on a real PostgreSQL.
+
 import { randomUUID } from "node:crypto";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
@@ -6,6 +7,7 @@ import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
+import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import { createTokenStore } from "../../../control-plane/store/accounts/tokens-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
@@ -36,7 +38,12 @@ async function accountFeatures(world: World) {
   const { db, secrets, accounts, accountStore } = world;
   const dataKeys = createDataKeys({ store: accountStore, secrets });
   const tokenStore = createTokenStore(db);
-  const tokens = createApiTokens({ store: { ...accountStore, ...tokenStore }, dataKeys, secrets });
+  const tokens = createApiTokens({
+    monthOf: keyMonthBudget,
+    store: { ...accountStore, ...tokenStore },
+    dataKeys,
+    secrets,
+  });
   const deployments = createDeploymentStore(db);
   const changes = { on: () => {} };
   const features = createAccountFeatures({

@@ -1,4 +1,5 @@
 // Rules of API keys over a real PostgreSQL: two control planes' authenticators on one database.
+
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
@@ -7,8 +8,10 @@ import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
 import { type KeyRules, noRules } from "../../../control-plane/accounts/key-rules.ts";
 import { createScopedJwts } from "../../../control-plane/accounts/scoped-jwt.ts";
+import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import { createAttemptStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
+import type { KeyId } from "../../../proto/ids.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld } from "../billing/world.ts";
@@ -29,6 +32,7 @@ async function open(rules: Partial<KeyRules>) {
   const clock = { aheadMs: 0 };
   const unixMs = () => Date.now() + clock.aheadMs;
   const tokens = createApiTokens({
+    monthOf: keyMonthBudget,
     store,
     dataKeys: createDataKeys({ store: accountStore, secrets }),
     secrets,
@@ -85,6 +89,24 @@ it("stores every rule of a key, changes only the named ones, and audits both sta
     before: { role: "read" },
     after: { role: "inference", allowed_models: ["a/b", "c/d"] },
   });
+});
+
+it("creates and changes a key together with its monthly limit, in the budget that requests draw from", async () => {
+  const { world, tokens, account, act } = await open({});
+  const limitOf = async (key: KeyId) => {
+    const budgetId = keyMonthBudget(key, Date.now());
+    const row = await world.db.selectFrom("budget").select("lim").where("budgetId", "=", budgetId).executeTakeFirst();
+    return row?.lim;
+  };
+  const { key, monthlyLimit } = await tokens.create(account, "limited", noRules, act, 5n);
+  expect([monthlyLimit, await limitOf(key)]).toEqual([5n, 5n]);
+  const caller = { account, key };
+  expect(await tokens.change(caller, key, { role: "read" }, act)).toMatchObject({ role: "read", monthlyLimit: 5n });
+  expect(await tokens.change(caller, key, {}, act, 7n)).toMatchObject({ role: "read", monthlyLimit: 7n });
+  expect(await limitOf(key)).toBe(7n);
+  expect(await tokens.change(caller, key, {}, act, null)).toMatchObject({ monthlyLimit: null });
+  expect(await limitOf(key)).toBeNull();
+  await expect(tokens.change(caller, key, {}, act)).rejects.toMatchObject({ code: "empty_change" });
 });
 
 it("applies a change at a second control plane within 2 s, also to tokens the key signed before", async () => {

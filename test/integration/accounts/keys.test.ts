@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { noRules } from "../../../control-plane/accounts/key-rules.ts";
+import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import type { KeyId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";
@@ -16,7 +17,12 @@ async function open() {
   const world = await openWorld(postgres);
   const { accountStore, tokenStore, secrets } = world;
   const dataKeys = createDataKeys({ store: accountStore, secrets });
-  const tokens = createApiTokens({ store: { ...accountStore, ...tokenStore }, dataKeys, secrets });
+  const tokens = createApiTokens({
+    monthOf: keyMonthBudget,
+    store: { ...accountStore, ...tokenStore },
+    dataKeys,
+    secrets,
+  });
   const account = await world.account(0n);
   const other = await world.account(0n);
   return { world, tokens, account, other, act: { by: account, ip: "192.0.2.7", note: "" } };

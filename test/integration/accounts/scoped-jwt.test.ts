@@ -8,6 +8,7 @@ import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
 import { noRules } from "../../../control-plane/accounts/key-rules.ts";
 import { createScopedJwts, mintLimit } from "../../../control-plane/accounts/scoped-jwt.ts";
+import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import { roleRefusal } from "../../../control-plane/http/core/role-refusal.ts";
 import { createAttemptStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
@@ -36,7 +37,12 @@ async function open() {
   const world = await openWorld(postgres);
   const { accountStore, tokenStore, secrets } = world;
   const store = { ...accountStore, ...tokenStore, ...createAttemptStore(world.db) };
-  const tokens = createApiTokens({ store, dataKeys: createDataKeys({ store: accountStore, secrets }), secrets });
+  const tokens = createApiTokens({
+    monthOf: keyMonthBudget,
+    store,
+    dataKeys: createDataKeys({ store: accountStore, secrets }),
+    secrets,
+  });
   const scoped = createScopedJwts({ store, secrets });
   const account = await world.account(0n);
   const act = { by: account, ip, note: "" };

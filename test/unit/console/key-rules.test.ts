@@ -25,6 +25,7 @@ const key: Key = {
   tokens_per_minute: null,
   role: "inference",
   trusts_user_headers: false,
+  monthly_limit: 5,
   fragment: "abc",
   last_used_at: null,
 };
@@ -38,6 +39,7 @@ describe("a key's rules", () => {
       requests_per_minute: null,
       tokens_per_minute: null,
       trusts_user_headers: false,
+      monthly_limit: null,
       expires_at: null,
     });
   });
@@ -53,6 +55,7 @@ describe("a key's rules", () => {
       requests_per_minute: 60,
       tokens_per_minute: null,
       trusts_user_headers: false,
+      monthly_limit: 5,
       expires_at: undefined,
     };
     expect(rulesOf(form, nowMs)).toEqual(same);

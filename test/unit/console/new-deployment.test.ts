@@ -56,7 +56,7 @@ describe("a new deployment", () => {
   it("has a command without the token itself", () => {
     const command = commandOf({ ...form, token: "hf_secret", revision: "v1.0" });
     expect(command).toBe(
-      "stoker deploy create ada/qwen3-8b --hf-repo Qwen/Qwen3-8B --hf-revision v1.0 --hf-token-file token.txt --gpu H100-80GB --num-gpus 2 --max-batch-size 16 --min 0 --max 3 --arg=--max-model-len --arg=8192",
+      "stoker deploy create ada/qwen3-8b --hf-repo Qwen/Qwen3-8B --hf-revision v1.0 --hf-token-file token.txt --gpu H100-80GB --num-gpus 2 --max-batch-size 16 --min 0 --max 3 --inactive-shutdown 600s --target-ttft 800 --context 4096 --arg=--max-model-len --arg=8192",
     );
   });
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { isVirtual, resourcesOf } from "../../../../control-plane/deployments/resources.ts";
+import { resourcesOf } from "../../../../control-plane/deployments/resources.ts";
+import { isProcessorSlot } from "../../../../proto/gpu-vendors.ts";
 import { gib, gpu, inventory } from "../../../fakes/fleet-records.ts";
 
 describe("resources of an instance", () => {
@@ -8,14 +9,14 @@ describe("resources of an instance", () => {
     (uuid) => {
       const one = gpu(0, { uuid, memoryBytes: 192 * gib });
       const host = inventory({ gpus: [one], memoryBytes: 64 * gib, nvidiaDriverVersion: "" });
-      expect(isVirtual(one)).toBe(false);
+      expect(isProcessorSlot(one)).toBe(false);
       expect(resourcesOf([uuid], host).memoryBytes).toBe(Math.floor(64 * gib * 0.9));
     },
   );
 
   it("with a share of the host's memory are that share, also beside NVIDIA GPUs", () => {
     const one = gpu(0, { uuid: "cpu-box-0", memoryBytes: gib });
-    expect(isVirtual(one)).toBe(true);
+    expect(isProcessorSlot(one)).toBe(true);
     expect(resourcesOf([one.uuid], inventory({ gpus: [one], nvidiaDriverVersion: "580" })).memoryBytes).toBe(gib);
   });
 });
