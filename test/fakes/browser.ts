@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import type { Browser, Page, Request } from "playwright-core";
 
-const names = ["chromium", "chromium-browser", "google-chrome"];
+const names = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
 /** Undefined: this machine has none. */
 export const browserPath: string | undefined = (process.env["PATH"] ?? "")

@@ -1,13 +1,14 @@
 // The account's pages of the console in a real browser: a key, a first call, and where it is found again.
 import { readFile } from "node:fs/promises";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, BrowserContext } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
-import { browserPath, goTo, networkChanged, startBrowser } from "../../fakes/browser.ts";
+import { browserPath, startBrowser } from "../../fakes/browser.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
+import { setPassword } from "./page-data.ts";
+import { signedIn, visit } from "./visit.ts";
 
-const password = "correct horse battery";
 const model = "fake/chat";
 const other = "fake/other";
 const patience = 60_000;
@@ -21,6 +22,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
   let engine: EveryTaskEngine;
   let stack: Stack;
   let browser: Browser;
+  let context: BrowserContext;
   beforeAll(async () => {
     await buildConsole();
     browser = await startBrowser();
@@ -31,7 +33,8 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
       expect(answer.status, JSON.stringify(answer.body)).toBe(200);
       return answer.body;
     };
-    await must("POST", "/v1/me/password", { password });
+    await setPassword(stack);
+    context = await signedIn(browser, stack);
     const { body: me } = await stack.call("GET", "/v1/me");
     await must("POST", `/v1/admin/accounts/${me.uid}/credit`, { amount_usd: 12, note: "first steps" });
     for (const name of [model, other]) {
@@ -51,29 +54,12 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     await engine?.close();
   });
 
-  async function visit(path: string): Promise<{ page: Page; complaints: string[] }> {
-    const context = await browser.newContext();
-    const { body: me } = await stack.call("GET", "/v1/me");
-    const signedIn = await context.request.post(`${stack.url}/v1/auth/sign-in`, {
-      data: { email: me.email, password },
-    });
-    expect(signedIn.status()).toBe(200);
-    const page = await context.newPage();
-    page.setDefaultTimeout(60_000);
-    const complaints: string[] = [];
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => {
-      const text = message.text();
-      if (message.type() === "error" && !text.includes(networkChanged)) complaints.push(text);
-    });
-    await goTo(page, `${stack.url}/console${path}`);
-    return { page, complaints };
-  }
+  const open = (path: string) => visit(context, `${stack.url}/console${path}`);
 
   const as = (token: string) => ({ authorization: `Bearer ${token}` });
 
   it("create a key with a budget, change and revoke it", async () => {
-    const { page, complaints } = await visit("/keys");
+    const { page, complaints } = await open("/keys");
     await page.getByRole("button", { name: "Create key" }).click();
     const form = page.getByRole("dialog");
     await form.getByLabel("Name").fill("ci");
@@ -103,7 +89,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
   }, 120_000);
 
   it("create a scoped token and say what it may do", async () => {
-    const { page, complaints } = await visit("/keys");
+    const { page, complaints } = await open("/keys");
     const section = page.getByRole("region", { name: "Scoped tokens" });
     await section.getByLabel("Spending limit (USD)").fill("0.5");
     await section.getByRole("button", { name: "Create token" }).click();
@@ -136,7 +122,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     const ready = { timeout: patience, interval: 200 };
     await vi.waitFor(async () => expect((await chat({ user: "ann" })).status).toBe(200), ready);
 
-    const { page, complaints } = await visit("/first-call");
+    const { page, complaints } = await open("/first-call");
     await page.getByLabel("Name of the key").fill("first");
     await page.getByRole("button", { name: "Create key" }).click();
     const secret = (await page.getByLabel("Your API key").locator("pre").textContent()) ?? "";
@@ -213,7 +199,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
   }, 180_000);
 
   it("create, change and delete an alias that sends requests to its models", async () => {
-    const { page, complaints } = await visit("/aliases");
+    const { page, complaints } = await open("/aliases");
     await page.getByRole("button", { name: "Create alias" }).click();
     const form = page.getByRole("dialog");
     await form.getByLabel("Name").fill("prod");

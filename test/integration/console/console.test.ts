@@ -1,13 +1,14 @@
 // The console in a real browser: sign-in, every page of the menu, at a desk and on a telephone, without a complaint.
 import { readFile } from "node:fs/promises";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
-import { browserPath, goTo, networkChanged, startBrowser } from "../../fakes/browser.ts";
+import { browserPath, startBrowser } from "../../fakes/browser.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
+import { password, setPassword } from "./page-data.ts";
 import { answersOf } from "./stand-ins.ts";
+import { newContext, signedIn, type VisitOptions, visit } from "./visit.ts";
 
-const password = "correct horse battery";
 const telephone = { width: 390, height: 844 };
 /** Requests of the first load, answers of the API included. */
 const maxRequests = 15;
@@ -20,32 +21,23 @@ if (browserPath === undefined)
 describe.skipIf(browserPath === undefined)("the console in a browser", () => {
   let stack: Stack;
   let browser: Browser;
+  let context: BrowserContext;
   beforeAll(async () => {
     await buildConsole();
     browser = await startBrowser();
     stack = await startStack({ agents: 1, controlPlaneEnv: { STOKER_SIGN_UP: "open", HF_HUB_OFFLINE: "1" } });
-    expect((await stack.call("POST", "/v1/me/password", { password })).status).toBe(200);
+    await setPassword(stack);
+    context = await signedIn(browser, stack);
   }, 180_000);
   afterAll(async () => {
     await browser?.close();
     await stack?.stop();
   });
 
-  async function visit(path: string): Promise<{ page: Page; complaints: string[]; requests: string[] }> {
-    const page = await (await browser.newContext()).newPage();
-    page.setDefaultTimeout(60_000);
-    const complaints: string[] = [];
-    const requests: string[] = [];
-    page.on("request", (request) => requests.push(request.url()));
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => {
-      const text = message.text();
-      // Who nobody is signed in as is asked by a request that is refused.
-      if (message.type() === "error" && !text.includes("401") && !text.includes(networkChanged)) complaints.push(text);
-    });
-    await goTo(page, `${stack.url}${path}`);
-    return { page, complaints, requests };
-  }
+  const open = (path: string, options?: VisitOptions) => visit(context, `${stack.url}${path}`, options);
+  /** Nobody is signed in, so the request for the session is refused. */
+  const openSignedOut = async (path: string) =>
+    visit(await newContext(browser), `${stack.url}${path}`, { refused: [401] });
 
   async function signIn(page: Page): Promise<void> {
     const { body: me } = await stack.call("GET", "/v1/me");
@@ -55,7 +47,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
   }
 
   it("shows every page of the menu, which a telephone opens by a button", async () => {
-    const { page, complaints, requests } = await visit("/console/limits");
+    const { page, complaints, requests } = await openSignedOut("/console/limits");
     expect(requests.length).toBeLessThanOrEqual(maxRequests);
     await signIn(page);
     // Whoever had to sign in is where they were going.
@@ -83,7 +75,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
   }, 180_000);
 
   it("shows the first key of a new account", async () => {
-    const { page, complaints } = await visit("/console");
+    const { page, complaints } = await openSignedOut("/console");
     await page.getByRole("link", { name: "Sign up" }).click();
     await page.getByLabel("E-mail address").fill("ada@example.com");
     await page.getByLabel("Name of the account").fill("ada");
@@ -107,8 +99,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
   }, 120_000);
 
   it("stores a file, saves it again and deletes it", async () => {
-    const { page, complaints } = await visit("/console/files");
-    await signIn(page);
+    const { page, complaints } = await open("/console/files");
     await page.getByText("No files.").waitFor();
     await page.getByRole("button", { name: "Upload a file" }).click();
     const form = page.getByRole("dialog");
@@ -132,8 +123,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
   }, 120_000);
 
   it("deploys exactly what the server checked", async () => {
-    const { page, complaints } = await visit("/console/deployments/new");
-    await signIn(page);
+    const { page, complaints } = await open("/console/deployments/new");
     // The hub is disabled on this server.
     await page.getByRole("searchbox", { name: "Search the catalogue" }).fill("nothing");
     await page.getByRole("alert").filter({ hasText: "HF_HUB_OFFLINE" }).waitFor();
@@ -175,18 +165,19 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
   }, 120_000);
 
   it("lists adapters, batches, voices, containers and agents with escaped names, and runs their actions", async () => {
-    const { page, complaints } = await visit("/console/adapters");
     // None of these is here: a stand-in answers as the interface says.
     const name = "<img src=x onerror=alert(1)>";
     const answers = answersOf("fake/chat", name);
     const acts: string[] = [];
-    await page.route(/\/v1\/(user\/loras|batches|voices|containers|agent|lora)\b/, (route) => {
-      const { pathname } = new URL(route.request().url());
-      if (route.request().method() === "GET") return route.fulfill({ json: answers[pathname] });
-      acts.push(`${route.request().method()} ${pathname}`);
-      return route.fulfill({ json: {} });
+    const { page, complaints } = await open("/console/adapters", {
+      prepare: (opened) =>
+        opened.route(/\/v1\/(user\/loras|batches|voices|containers|agent|lora)\b/, (route) => {
+          const { pathname } = new URL(route.request().url());
+          if (route.request().method() === "GET") return route.fulfill({ json: answers[pathname] });
+          acts.push(`${route.request().method()} ${pathname}`);
+          return route.fulfill({ json: {} });
+        }),
     });
-    await signIn(page);
     const main = page.getByRole("main");
     const dialog = page.getByRole("dialog");
     const act = async (button: string, confirm: string | undefined, sent: string) => {
@@ -222,8 +213,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
   }, 120_000);
 
   it("finds a page by Ctrl-K, and says which page does not exist", async () => {
-    const { page, complaints } = await visit("/console/nothing");
-    await signIn(page);
+    const { page, complaints } = await open("/console/nothing");
     await page.getByRole("heading", { name: "Page not found" }).waitFor();
     await page.keyboard.press("Control+k");
     await page.getByPlaceholder("Search pages and actions").fill("webh");
@@ -233,8 +223,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
   }, 120_000);
 
   it("loads a page again whose script failed to load", async () => {
-    const { page } = await visit("/console");
-    await signIn(page);
+    const { page } = await open("/console");
     await page.getByRole("heading", { name: "Overview" }).waitFor();
     let cuts = 0;
     await page.route("**/console/assets/limits-*.js", (route) => (cuts++ === 0 ? route.abort() : route.continue()));

@@ -1,14 +1,15 @@
 // The operator's fleet in a real browser: hosts that really run, and a thousand GPUs that a test machine has not.
-import type { Browser, CDPSession, Page } from "playwright-core";
+import type { Browser, BrowserContext, CDPSession, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
-import { browserPath, goTo, networkChanged, startBrowser } from "../../fakes/browser.ts";
+import { browserPath, goTo, startBrowser } from "../../fakes/browser.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
 import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { scriptedFleet } from "../../fakes/scripted-fleet.ts";
+import { setPassword } from "./page-data.ts";
+import { signedIn, visit } from "./visit.ts";
 
-const password = "correct horse battery";
 const model = "fake/chat";
 const patience = { timeout: 60_000, interval: 200 };
 const telephone = { width: 390, height: 844 };
@@ -22,12 +23,14 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
   let engine: EveryTaskEngine;
   let stack: Stack;
   let browser: Browser;
+  let context: BrowserContext;
   beforeAll(async () => {
     await buildConsole();
     browser = await startBrowser();
     engine = await startEveryTaskEngine([model]);
     stack = await startStack({ agents: 2, controlPlaneEnv: { HF_HUB_OFFLINE: "1" } });
-    expect((await stack.call("POST", "/v1/me/password", { password })).status).toBe(200);
+    await setPassword(stack);
+    context = await signedIn(browser, stack);
     const made = await stack.call("POST", "/v1/admin/external", {
       name: model,
       task: "text-generation",
@@ -56,23 +59,8 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
     return found;
   }
 
-  async function visit(path: string, prepare?: (page: Page) => Promise<void>) {
-    const context = await browser.newContext();
-    const { body: me } = await stack.call("GET", "/v1/me");
-    const data = { email: me.email, password };
-    expect((await context.request.post(`${stack.url}/v1/auth/sign-in`, { data })).status()).toBe(200);
-    const page = await context.newPage();
-    page.setDefaultTimeout(60_000);
-    const complaints: string[] = [];
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => {
-      const text = message.text();
-      if (message.type() === "error" && !text.includes(networkChanged)) complaints.push(text);
-    });
-    await prepare?.(page);
-    await goTo(page, `${stack.url}/console${path}`);
-    return { page, complaints };
-  }
+  const open = (path: string, prepare?: (page: Page) => Promise<void>) =>
+    visit(context, `${stack.url}/console${path}`, prepare && { prepare });
 
   /** Beside the title. */
   const status = (page: Page, text: string) => page.locator("main .status").first().filter({ hasText: text });
@@ -85,7 +73,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
   };
 
   it("shows every GPU with what uses it, and leads to its host", async () => {
-    const { page, complaints } = await visit("/fleet?by=health");
+    const { page, complaints } = await open("/fleet?by=health");
     const gpus = (await stack.call("GET", "/v1/admin/nodes")).body.nodes.flatMap(
       (node: { gpus: object[] }) => node.gpus,
     );
@@ -109,7 +97,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
 
   it("cordons and uncordons a host after a confirmation that names the command", async () => {
     const { name } = await hostOf();
-    const { page, complaints } = await visit("/fleet?view=hosts");
+    const { page, complaints } = await open("/fleet?view=hosts");
     await page.getByRole("table").getByRole("link", { name }).click();
     await page.getByRole("button", { name: "Cordon", exact: true }).click();
     const dialog = page.getByRole("dialog");
@@ -136,7 +124,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
   it("says before a drain what moves and where to, and shows its progress", async () => {
     const { name } = await hostOf();
     const other = name === "node-1" ? "node-2" : "node-1";
-    const { page, complaints } = await visit("/fleet?view=hosts");
+    const { page, complaints } = await open("/fleet?view=hosts");
     await page.getByRole("table").getByRole("link", { name }).click();
     await page.getByRole("button", { name: "Drain", exact: true }).click();
     const dialog = page.getByRole("dialog");
@@ -166,7 +154,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
   }, 180_000);
 
   it("creates a token with the line that joins a host, and says that the host waits", async () => {
-    const { page, complaints } = await visit("/enrolment");
+    const { page, complaints } = await open("/enrolment");
     await page.getByText("on this machine only").waitFor();
     await page.getByLabel("Pool").fill("lab");
     await page.getByRole("button", { name: "Create token" }).click();
@@ -193,7 +181,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
   }, 120_000);
 
   it("lists what uses the most, and the events of the fleet", async () => {
-    const { page, complaints } = await visit("/top?by=deployment");
+    const { page, complaints } = await open("/top?by=deployment");
     await page.getByRole("table", { name: "deployments" }).getByRole("link", { name: model }).waitFor();
     await page.getByText("stoker top --by deployment").waitFor();
     await page.getByText("Hosts", { exact: true }).click();
@@ -214,7 +202,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
 
   it("shows a thousand GPUs on one screen, and at night answers each act within 100 ms", async () => {
     const fleet = scriptedFleet(125, 8);
-    const { page, complaints } = await visit("/fleet", async (opened) => {
+    const { page, complaints } = await open("/fleet", async (opened) => {
       await opened.setViewportSize({ width: 1440, height: 900 });
       await opened.route("**/v1/admin/nodes", (route) => route.fulfill({ json: fleet }));
       await opened.addInitScript(watchEvents);

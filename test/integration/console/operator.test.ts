@@ -1,14 +1,14 @@
 // The operator's pages of the console in a real browser: accounts, the view of a customer, deployments of all accounts, requests,
 // money, audit, prices, backups.
 import { readFile } from "node:fs/promises";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, BrowserContext } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
 import { query } from "../../e2e/spine/database.ts";
-import { browserPath, goTo, networkChanged, startBrowser } from "../../fakes/browser.ts";
+import { browserPath, goTo, startBrowser } from "../../fakes/browser.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
-
-const password = "correct horse battery";
+import { setPassword } from "./page-data.ts";
+import { signedIn, type VisitOptions, visit } from "./visit.ts";
 
 if (browserPath === undefined)
   console.warn(
@@ -18,11 +18,13 @@ if (browserPath === undefined)
 describe.skipIf(browserPath === undefined)("the operator's console in a browser", () => {
   let stack: Stack;
   let browser: Browser;
+  let context: BrowserContext;
   beforeAll(async () => {
     await buildConsole();
     browser = await startBrowser();
     stack = await startStack({ controlPlaneEnv: { HF_HUB_OFFLINE: "1" } });
-    expect((await stack.call("POST", "/v1/me/password", { password })).status).toBe(200);
+    await setPassword(stack);
+    context = await signedIn(browser, stack);
   }, 180_000);
   afterAll(async () => {
     await browser?.close();
@@ -63,26 +65,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
     return made.body.deploy_id;
   }
 
-  /** A page of the signed-in operator. `refused`: statuses of responses that the test provokes. */
-  async function visit(path: string, refused: readonly number[] = []): Promise<{ page: Page; complaints: string[] }> {
-    const page = await (await browser.newContext()).newPage();
-    page.setDefaultTimeout(60_000);
-    const complaints: string[] = [];
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => {
-      const text = message.text();
-      const isExpected =
-        [401, ...refused].some((status) => text.includes(`${status}`)) || text.includes(networkChanged);
-      if (message.type() === "error" && !isExpected) complaints.push(text);
-    });
-    await goTo(page, `${stack.url}/console${path}`);
-    const { body: me } = await stack.call("GET", "/v1/me");
-    await page.getByLabel("E-mail address").fill(me.email);
-    await page.getByLabel("Password").fill(password);
-    await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("heading", { level: 1 }).waitFor();
-    return { page, complaints };
-  }
+  const open = (path: string, options?: VisitOptions) => visit(context, `${stack.url}/console${path}`, options);
 
   const audited = async (account: string) =>
     (await stack.call("GET", `/v1/admin/audit?account=${account}`)).body.entries.map(
@@ -92,7 +75,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
   it("finds an account, suspends it with a reason and lifts the suspension", async () => {
     const { uid, name, call } = await createCustomer();
     await createCustomer();
-    const { page, complaints } = await visit("/accounts");
+    const { page, complaints } = await open("/accounts");
     await page.getByRole("searchbox").fill(`${name}@`);
     await expect.poll(() => page.getByRole("row").count()).toBe(2);
     await page.getByRole("link", { name }).click();
@@ -116,7 +99,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
 
   it("credits an account once, and sets its limits", async () => {
     const { uid, call } = await createCustomer();
-    const { page, complaints } = await visit(`/accounts/${uid}?tab=limits`);
+    const { page, complaints } = await open(`/accounts/${uid}?tab=limits`);
     await page.getByLabel("Concurrent requests per model").fill("300");
     await page.getByLabel("Maximum of L4-24GB").fill("3");
     await page.getByLabel("Reason").fill("a launch");
@@ -139,7 +122,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
   it("views an account as its owner does, changes nothing, and ends the view by one click", async () => {
     const customer = await createCustomer();
     const id = await deploy(customer);
-    const { page, complaints } = await visit(`/accounts/${customer.uid}`, [403]);
+    const { page, complaints } = await open(`/accounts/${customer.uid}`, { refused: [403] });
     await page.getByRole("button", { name: "View as customer" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "View as customer" }).click();
     const banner = page.getByText(`You view the account of ${customer.name}`);
@@ -176,7 +159,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
   it("stops the deployment of a customer with a reason", async () => {
     const customer = await createCustomer();
     const id = await deploy(customer);
-    const { page, complaints } = await visit("/all-deployments?kind=model");
+    const { page, complaints } = await open("/all-deployments?kind=model");
     await page.getByRole("searchbox").fill(customer.name);
     await page.getByRole("link", { name: `${customer.name}/model` }).click();
     await page.getByRole("button", { name: "Stop" }).click();
@@ -196,21 +179,21 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
     const customer = await createCustomer();
     await customer.call("POST", "/v1/me/rate_limit/request", { rate_limit: 400, reason: "nightly evals" });
     await customer.call("POST", "/v1/me/gpu_pool/request", { requested_max: { "L4-24GB": 16 }, reason: "a launch" });
-    const { page, complaints } = await visit("/requests");
-    const open = page.getByRole("listitem").filter({ hasText: customer.name });
+    const { page, complaints } = await open("/requests");
+    const ofCustomer = page.getByRole("listitem").filter({ hasText: customer.name });
     const dialog = page.getByRole("dialog");
 
-    const rates = open.filter({ hasText: "400 concurrent requests" });
+    const rates = ofCustomer.filter({ hasText: "400 concurrent requests" });
     await rates.getByText("Now: 200 concurrent requests").waitFor();
     await rates.getByRole("button", { name: "Deny" }).click();
     await dialog.getByLabel("Note for the customer").fill("ask again in May");
     await dialog.getByRole("button", { name: "Deny" }).click();
     await rates.waitFor({ state: "detached" });
 
-    await open.filter({ hasText: "16 × L4-24GB" }).getByRole("button", { name: "Approve" }).click();
+    await ofCustomer.filter({ hasText: "16 × L4-24GB" }).getByRole("button", { name: "Approve" }).click();
     await dialog.getByLabel("Note for the customer").fill("enjoy");
     await dialog.getByRole("button", { name: "Approve" }).click();
-    await open.first().waitFor({ state: "detached" });
+    await ofCustomer.first().waitFor({ state: "detached" });
     expect((await customer.call("GET", "/v1/me/gpu_limit")).body.limits["L4-24GB"]).toBe(16);
 
     // As the customer sees it.
@@ -229,7 +212,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
       note: "abuse",
       reason: "overdue-invoices",
     });
-    const { page, complaints } = await visit("/money");
+    const { page, complaints } = await open("/money");
     await page.getByText("The ledger is balanced.").waitFor();
     await page.getByRole("tab", { name: "Quarantine" }).click();
     await page.getByText("No records in quarantine.").waitFor();
@@ -245,7 +228,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
   it("finds acts in the audit log and saves all of them as CSV", async () => {
     const customer = await createCustomer();
     await stack.call("POST", `/v1/admin/accounts/${customer.uid}/suspend`, { note: "=1+1" });
-    const { page, complaints } = await visit(`/audit?account=${customer.uid}`);
+    const { page, complaints } = await open(`/audit?account=${customer.uid}`);
     await page.getByRole("row", { name: "account.suspend" }).waitFor();
     await page.getByLabel("Action or its noun").fill("account.suspend");
     await expect.poll(() => page.getByRole("row").count()).toBe(2);
@@ -260,7 +243,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
   }, 120_000);
 
   it("sets a price and a discount, and ends the discount", async () => {
-    const { page, complaints } = await visit("/prices");
+    const { page, complaints } = await open("/prices");
     const dialog = page.getByRole("dialog");
     await page.getByRole("button", { name: "Set a price" }).click();
     await dialog.getByLabel("Public name of the model").fill("example/priced");
@@ -285,7 +268,7 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
   }, 120_000);
 
   it("shows backups with their age, and those that are missing", async () => {
-    const { page, complaints } = await visit("/backups");
+    const { page, complaints } = await open("/backups");
     await page.getByText("No backup is known.").waitFor();
     await page.getByText("The database was never restored.").waitFor();
     const at = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();

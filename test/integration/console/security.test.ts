@@ -4,11 +4,10 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
 import { query } from "../../e2e/spine/database.ts";
-import { browserPath, goTo, networkChanged, startBrowser } from "../../fakes/browser.ts";
+import { browserPath, goTo, startBrowser } from "../../fakes/browser.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
-
-const patience = 60_000;
-const password = "correct horse battery";
+import { password } from "./page-data.ts";
+import { newContext, visit } from "./visit.ts";
 
 if (browserPath === undefined)
   console.warn(
@@ -31,22 +30,10 @@ describe.skipIf(browserPath === undefined)("second factors in a browser", () => 
     await stack?.stop();
   });
 
-  async function visit(path: string): Promise<{ page: Page; complaints: string[] }> {
-    const page = await (await browser.newContext()).newPage();
-    page.setDefaultTimeout(patience);
-    const complaints: string[] = [];
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => {
-      const text = message.text();
-      // Refusals that the page shows in words.
-      if (message.type() === "error" && !/ 40[13] /.test(text) && !text.includes(networkChanged)) complaints.push(text);
-    });
-    await goTo(page, `${origin}${path}`);
-    return { page, complaints };
-  }
-
   async function signUp(name: string) {
-    const { page, complaints } = await visit("/console/sign-up");
+    const { page, complaints } = await visit(await newContext(browser), `${origin}/console/sign-up`, {
+      refused: [401, 403],
+    });
     await page.getByLabel("E-mail address").fill(`${name}@example.com`);
     await page.getByLabel("Name of the account").fill(name);
     await page.getByLabel("Password").fill(password);
