@@ -244,6 +244,7 @@ export const errorCodes = [
   "upgrade_required",
   "upstream_error",
   "upstream_timeout",
+  "usage_not_ready",
   "validation_error",
   "voice_is_preset",
   "voice_model_missing",

@@ -143,3 +143,11 @@ export const reportTooLong = (doing: string, cause: unknown) =>
     `${doing} takes longer than 5 seconds, the limit of one report. Ask for a shorter period, or try again later.`,
     { param: "from", in: "query", cause },
   );
+
+/** The same report succeeds once the job `divide-usage` has divided the account's months. */
+export const usageNotReady = () =>
+  unavailable(
+    "usage_not_ready",
+    "The server was updated and is still summing your earlier usage by day. Try again in a minute, or ask for recent days.",
+    { retryAfterSeconds: 60 },
+  );

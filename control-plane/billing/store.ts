@@ -4,7 +4,7 @@ import type { DeliveredCount } from "./delivered.ts";
 
 export type { DeliveredCount, LostAttempt } from "./delivered.ts";
 export type { Discount, DiscountStore } from "./discounts.ts";
-export type { EndUserStore } from "./end-users.ts";
+export type { EndUserPlace, EndUserStore } from "./end-users.ts";
 export type { BudgetFunds, CreditGrant, CreditOutcome, FundsStore } from "./funds.ts";
 export type { FoundHold, HoldVerdict, Span } from "./gpu-hold.ts";
 export type { GpuMinute } from "./gpu-minute.ts";

@@ -24,7 +24,7 @@ export interface DayUse {
 }
 
 export interface UsageDayStore {
-  /** Of whole days in [fromMs, toMs) by time of posting, highest cost first, at most `max`. Throws ReportTooLong. */
+  /** Of whole days in [fromMs, toMs) by time of posting, highest cost first, at most `max`. Throws ReportTooLong, usageNotReady. */
   dayUse(
     account: AccountId,
     by: UsageDimension,
@@ -32,7 +32,7 @@ export interface UsageDayStore {
     toMs: number,
     max: number,
   ): Promise<{ readonly uses: readonly DayUse[]; readonly isTruncated: boolean }>;
-  /** Divides some sums that an earlier version stored by month, of any account; false: none are left. */
+  /** Divides some sums that an earlier version stored by month, or adds some sums of end users, of any account; false: none are left. */
   divideNext(): Promise<boolean>;
   /** Includes revoked keys. */
   keysOf(account: AccountId): Promise<readonly { readonly key: KeyId; readonly name: string }[]>;
@@ -52,7 +52,7 @@ export interface UsageDay {
 }
 
 export interface UsageDays {
-  /** Returns every day of the period, also days without usage. Throws badPeriod, ReportTooLong. */
+  /** Returns every day of the period, also days without usage. Throws badPeriod, ReportTooLong, usageNotReady. */
   read(
     account: AccountId,
     by: UsageDimension,

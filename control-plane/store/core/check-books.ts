@@ -15,6 +15,8 @@ export interface BookCheck {
   readonly wrongDays: readonly string[];
   /** Scoped tokens whose stored sums of a day differ from ledger and usage. */
   readonly wrongTokens: readonly string[];
+  /** End users whose stored sums of a month differ from those of its days. */
+  readonly wrongEndUserMonths: readonly string[];
   /** Requests with more than one charged attempt. */
   readonly doubleCaptures: readonly string[];
 }
@@ -97,6 +99,19 @@ export function checkBooks(db: Db): Promise<BookCheck> {
             and u.month = date_part('year', day) * 12 + date_part('month', day) - 1)
           group by account_id, token_budget, day
           having sum(cost) <> 0 or sum(requests) <> 0 or sum(input) <> 0 or sum(output) <> 0`),
+        wrongEndUserMonths: await names(sql`
+          with said as (
+            select account_id, date_part('year', day) * 12 + date_part('month', day) - 1 as month, end_user, requests, input_tokens,
+              output_tokens, cost, 1 << date_part('day', day)::integer - 1 as days, 0 as month_days
+            from usage_end_user
+            union all
+            select account_id, month, end_user, -requests, -input_tokens, -output_tokens, -cost, 0, days from usage_end_user_month
+          )
+          select end_user || '/' || month as name from said
+          where not exists (select from end_user_unsummed u where u.account_id = said.account_id and u.month = said.month)
+          group by account_id, month, end_user
+          having sum(requests) <> 0 or sum(input_tokens) <> 0 or sum(output_tokens) <> 0 or sum(cost) <> 0
+            or bit_or(days) <> bit_or(month_days)`),
         doubleCaptures: await names(sql`
           select request_id as name from usage where charge > 0 group by 1 having count(*) > 1`),
       };

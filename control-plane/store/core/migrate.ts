@@ -32,6 +32,8 @@ import * as usageDays from "../migrations/0066-usage-days.ts";
 import * as settleByDay from "../migrations/0067-settle-by-day.ts";
 import * as mail from "../migrations/0068-mail.ts";
 import * as mailLinks from "../migrations/0069-mail-links.ts";
+import * as endUserMonths from "../migrations/0071-end-user-months.ts";
+import * as settleEndUserMonths from "../migrations/0072-settle-end-user-months.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -67,6 +69,8 @@ const migrations: Record<string, Migration> = {
   "0067-settle-by-day": settleByDay,
   "0068-mail": mail,
   "0069-mail-links": mailLinks,
+  "0071-end-user-months": endUserMonths,
+  "0072-settle-end-user-months": settleEndUserMonths,
 };
 
 /** Lock of Kysely's migrations, which itself waits up to an hour for it. */

@@ -221,6 +221,22 @@ export interface MoneyTables {
     /** Nano-USD. */
     cost: bigint;
   };
+  /** Sums of usageEndUser by UTC month, except of months in endUserUnsummed. */
+  usageEndUserMonth: {
+    accountId: AccountId;
+    /** Year * 12 + index of the month. */
+    month: number;
+    endUser: string;
+    /** A bit for each day with usage, the lowest for the first. */
+    days: number;
+    requests: bigint;
+    inputTokens: bigint;
+    outputTokens: bigint;
+    /** Nano-USD. */
+    cost: bigint;
+  };
+  /** Months whose sums of end users are to be added (`sum_end_user_month`), from before these were stored. */
+  endUserUnsummed: { accountId: AccountId; month: number };
   /** Append only. Token, character, audio and image rates are nano-USD per million units (audio: per million milliseconds). */
   price: {
     priceVersion: Generated<bigint>;

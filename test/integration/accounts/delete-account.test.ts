@@ -121,6 +121,7 @@ const retained = [
   "deployment",
   "discount",
   "end_user_month",
+  "end_user_unsummed",
   "gpu_claim",
   "gpu_hold",
   "gpu_share",
@@ -134,6 +135,7 @@ const retained = [
   "usage",
   "usage_day",
   "usage_end_user",
+  "usage_end_user_month",
   "usage_token",
   "usage_undivided",
 ] as const;

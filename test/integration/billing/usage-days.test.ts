@@ -1,8 +1,10 @@
 // Sums of usage by day: the same as the records, also where an earlier version stored them by month.
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
-import { createUsageDays, usageDimensions } from "../../../control-plane/billing/usage-days.ts";
+import { createEndUsers } from "../../../control-plane/billing/end-users.ts";
+import { createUsageDays, dayOf, usageDimensions } from "../../../control-plane/billing/usage-days.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { openDatabase } from "../../../control-plane/store/core/database.ts";
+import { createEndUserStore } from "../../../control-plane/store/money/end-user-store.ts";
 import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -133,6 +135,85 @@ it("are divided from sums by month, beside settlements that change days of befor
   expect((await world.pool.query("select from usage_undivided")).rows).toEqual([]);
   expect((await world.pool.query("select from usage_day where day = 0")).rows).toEqual([]);
   expect(await checkBooks(world.db)).toEqual(wholeBooks);
+});
+
+it("are not divided by a report where they are many, but by the job", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(usd);
+  await useForDays(world, account);
+  const expected = await totalsOf(world, account);
+  await storeByMonth(world);
+  const many =
+    "update usage_day set records = records + 20000 * $1 where ctid = (select ctid from usage_day where month = (select max(month) from usage_day) limit 1)";
+  await world.pool.query(many, [1]);
+  await expect(daysOf(world).read(account, "model", undefined, undefined)).rejects.toMatchObject({
+    code: "usage_not_ready",
+    kind: "unavailable",
+  });
+  expect((await world.pool.query("select from usage_day where day > 0")).rows).toEqual([]);
+  await world.pool.query(many, [-1]);
+  await daysOf(world).divide(new AbortController().signal);
+  expect(await totalsOf(world, account)).toEqual(expected);
+});
+
+it("of end users come to the same by month as by day, also while they are added and beside settlements", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(usd);
+  const records = await useForDays(world, account);
+  const users = createEndUsers({ store: createEndUserStore(world.db) });
+  const today = Date.now();
+  const ago = (days: number) => dayOf(today - days * 86_400_000);
+  const reports = async () =>
+    Promise.all(
+      [ago(45), ago(33), ago(3), `${ago(0).slice(0, 8)}01`, `${ago(32).slice(0, 8)}01`].flatMap((from) =>
+        (["name", "cost"] as const).map(async (order) => {
+          const query = { from, to: ago(0), order, limit: 100 };
+          const [months, single] = [
+            await users.list(account, query),
+            await users.list(account, { ...query, by: "day" }),
+          ];
+          const sums = new Map<string, bigint[]>();
+          for (const { period, user, requests, inputTokens, outputTokens, cost } of single.users) {
+            const sum = sums.get(`${period.slice(0, 7)} ${user}`) ?? [0n, 0n, 0n, 0n];
+            sums.set(
+              `${period.slice(0, 7)} ${user}`,
+              [requests, inputTokens, outputTokens, cost].map((value, i) => (sum[i] ?? 0n) + BigInt(value)),
+            );
+          }
+          const found = months.users.map(({ period, user, requests, inputTokens, outputTokens, cost }) => [
+            `${period} ${user}`,
+            [requests, inputTokens, outputTokens, cost].map(BigInt),
+          ]);
+          expect(new Map(found as [string, bigint[]][])).toEqual(sums);
+          return months.users;
+        }),
+      ),
+    );
+  const summed = await reports();
+  const byUser = await daysOf(world).read(account, "user", ago(45), ago(0));
+
+  const before = await world.pool.query("delete from usage_end_user_month returning month");
+  await world.pool.query("insert into end_user_unsummed select distinct $1, month from unnest($2::integer[]) month", [
+    account,
+    before.rows.map(({ month }) => month),
+  ]);
+  expect(await reports()).toEqual(summed);
+  expect(await daysOf(world).read(account, "user", ago(45), ago(0))).toEqual(byUser);
+
+  const again = (n: number) =>
+    usageRecord(account, { input: 1, output: 1 }, { requestId: records[n]?.requestId as RequestId, attempt: 2 });
+  // The units of the first attempts, of other days, leave them.
+  await world.settlement.settle([again(3), again(36)], "1");
+  await Promise.all([
+    daysOf(world).divide(new AbortController().signal),
+    daysOf(world).divide(new AbortController().signal),
+    ...[6, 39].map((n) => world.settlement.settle([again(n)], "1")),
+  ]);
+  expect((await world.pool.query("select from end_user_unsummed")).rows).toEqual([]);
+  expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  await reports();
+  await users.erase(account, "user-1");
+  await reports();
 });
 
 /** Runs `sql` before each read of a day's records. */

@@ -226,6 +226,7 @@ export const wholeBooks = {
   aboveLimit: [],
   wrongDays: [],
   wrongTokens: [],
+  wrongEndUserMonths: [],
   doubleCaptures: [],
 };
 
