@@ -5,15 +5,16 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import axe from "axe-core";
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { Browser, Page, Request } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
-import { browserPath, goTo, networkChanged, startBrowser } from "../../fakes/browser.ts";
+import { browserPath, startBrowser } from "../../fakes/browser.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
 import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
-import { chatModel, fillServer, type PageData, password, setPassword, speechModel } from "./page-data.ts";
+import { chatModel, fillServer, type PageData, setPassword, speechModel } from "./page-data.ts";
 import { fewRows, invoiceId, manyRows } from "./page-samples.ts";
+import { signedIn, visit } from "./visit.ts";
 
 if (browserPath === undefined)
   console.warn(
@@ -64,13 +65,6 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
     await engine?.close();
   });
 
-  async function signIn(email: string): Promise<BrowserContext> {
-    const context = await browser.newContext({ reducedMotion: "reduce" });
-    const signedIn = await context.request.post(`${stack.url}/v1/auth/sign-in`, { data: { email, password } });
-    expect(signedIn.status()).toBe(200);
-    return context;
-  }
-
   /** Faults of the pages, each with its page and look. */
   async function faultsOf(
     email: string,
@@ -78,29 +72,28 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
     kind: string,
     prepare?: (page: Page) => Promise<void>,
   ): Promise<readonly string[]> {
-    const context = await signIn(email);
-    const page = await context.newPage();
-    page.setDefaultTimeout(60_000);
-    const faults: string[] = [];
-    let path = "";
-    page.on("pageerror", (error) => faults.push(`${path}: ${error}`));
-    page.on("console", (message) => {
-      const text = message.text();
-      if (message.type() === "error" && !text.includes(networkChanged)) faults.push(`${path}: ${text}`);
+    const context = await signedIn(browser, stack, email);
+    const { page, complaints } = await visit(context, `${stack.url}/console`, {
+      // The form for a deployment reports that the hub is disabled.
+      refused: [503],
+      prepare: async (opened) => {
+        await opened.addInitScript(axe.source);
+        await prepare?.(opened);
+      },
     });
-    await page.addInitScript(axe.source);
-    await prepare?.(page);
-    for (const [at, one] of paths.entries()) {
-      path = one;
+    const faults: string[] = [];
+    const pending = requestsOf(page);
+    for (const [at, path] of paths.entries()) {
       await show(page, looksOf(at)[0] ?? desk);
-      await goTo(page, `${stack.url}/console${path}`);
-      await page.getByRole("heading", { level: 1 }).waitFor();
-      await page.waitForLoadState("networkidle");
+      await open(page, path);
+      const loading = page.getByRole("status", { name: "Loading", exact: true });
+      await expect.poll(async () => pending.size + (await loading.count()), { timeout: 60_000 }).toBe(0);
       for (const look of looksOf(at)) {
         for (const fault of await faultsIn(page, look))
           faults.push(`${path} at ${look.width} in ${look.scheme}: ${fault}`);
         if (screenshots !== undefined) await keep(page, join(screenshots, kind), path, look);
       }
+      faults.push(...complaints.splice(0).map((text) => `${path}: ${text}`));
     }
     await context.close();
     return faults;
@@ -140,6 +133,30 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
     expect(await faultsOf(operator, paths, "many-operator", manyRows)).toEqual([]);
   });
 });
+
+/** Requests without a response. */
+function requestsOf(page: Page): ReadonlySet<Request> {
+  const pending = new Set<Request>();
+  page.on("request", (request) => pending.add(request));
+  page.on("requestfinished", (request) => pending.delete(request));
+  page.on("requestfailed", (request) => pending.delete(request));
+  return pending;
+}
+
+/** As a link of the console does: to load the whole program again for each page takes most of the time. */
+async function open(page: Page, path: string): Promise<void> {
+  const href = `/console${path}`;
+  await page.getByRole("heading", { level: 1 }).waitFor();
+  await page.evaluate(async (to) => {
+    const { __TSR_ROUTER__: router } = globalThis as unknown as {
+      readonly __TSR_ROUTER__: { navigate(options: { readonly href: string }): Promise<void> };
+    };
+    await router.navigate({ href: to });
+    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
+  }, href);
+  expect(new URL(page.url()).pathname).toBe(new URL(href, page.url()).pathname);
+  await page.getByRole("heading", { level: 1 }).waitFor();
+}
 
 const grave = ["serious", "critical"];
 
