@@ -36,7 +36,7 @@ export const commandsOfPaths: Readonly<Record<string, string>> = {
   "GET /v1/admin/backups": "stoker admin backup list",
   "GET /v1/admin/external": "stoker admin provider list",
   "GET /v1/admin/nodes": "stoker node list",
-  "GET /v1/admin/nodes/{host}/weights": "stoker node weights {host}",
+  "GET /v1/admin/nodes/{host}/weights": "stoker node weights list {host}",
   "GET /v1/auth/session": "",
 };
 

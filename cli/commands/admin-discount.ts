@@ -70,15 +70,18 @@ export function addAdminDiscount(program: Command): void {
       );
     });
 
-  discount
-    .command("end <id>")
-    .description("end a discount now; billed amounts stay unchanged")
-    .example("stoker admin discount end DiscountOfAda000")
-    .run(async (terminal, id: string) => {
-      await terminal.api.call("DELETE", `${path}/${encodeURIComponent(id)}`);
-      terminal.show({ id }, () => `${id} ended`);
-    });
+  addEnd(discount.command("delete <id>").example("stoker admin discount delete DiscountOfAda000")).confirm(
+    (_terminal, id: string) => `End the discount ${id} now?`,
+  );
+  // Its old name.
+  addEnd(discount.command("end <id>", { hidden: true }));
 }
+
+const addEnd = (command: Command): Command =>
+  command.description("end a discount now; billed amounts stay unchanged").run(async (terminal, id: string) => {
+    await terminal.api.call("DELETE", `${path}/${encodeURIComponent(id)}`);
+    terminal.show({ id }, () => `${id} ended`);
+  });
 
 function percentOf(text: string): number {
   if (!/^\d+(\.\d{1,2})?$/.test(text)) throw new InvalidArgumentError("Must be a percentage, such as 10 or 12.5.");

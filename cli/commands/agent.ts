@@ -83,12 +83,17 @@ export function addAgent(program: Command): void {
       terminal.show(await terminal.api.call<Agent>("GET", of(id)), described);
     });
   agent
-    .command("rename <id> <name>")
-    .description("rename an agent instance")
-    .example("stoker agent rename agent-1 notes")
-    .run(async (terminal, id: string, name: string) => {
-      terminal.show(await terminal.api.call("PATCH", of(id), { name }), () => `${id} renamed to ${name}`);
+    .command("update <id>")
+    .description(catalogueUpdate)
+    .example("stoker agent update agent-1")
+    .option("--name <name>", "change the name instead; nothing restarts")
+    .run(async (terminal, id: string, { name }: { name?: string }) => {
+      if (name !== undefined) return rename(terminal, id, name);
+      const updated = await terminal.api.call("POST", `${of(id)}/update`);
+      terminal.show(updated, () => `${id} is restarting with the catalogue version`);
     });
+  // Its old name.
+  agent.command("rename <id> <name>", { hidden: true }).description("change the name of an agent instance").run(rename);
   agent
     .command("open <agent>")
     .description("print a dashboard URL, valid once and for one minute; by name or id")
@@ -105,7 +110,6 @@ export function addAgent(program: Command): void {
   for (const [verb, method, suffix, result, description] of [
     ["stop", "POST", "/stop", "is stopping; its volume is kept", "stop an agent instance and keep its volume"],
     ["start", "POST", "/start", "is starting", "start a stopped agent instance"],
-    ["update", "POST", "/update", "is restarting with the catalogue version", catalogueUpdate],
     [
       "delete",
       "DELETE",
@@ -123,6 +127,10 @@ export function addAgent(program: Command): void {
       terminal.show(await terminal.api.call(method, `${of(id)}${suffix}`), () => `${id} ${result}`);
     });
   }
+}
+
+async function rename(terminal: Terminal, id: string, name: string): Promise<void> {
+  terminal.show(await terminal.api.call("PATCH", of(id), { name }), () => `${id} renamed to ${name}`);
 }
 
 /** `a1 (notes)` */

@@ -17,40 +17,23 @@ type KeyLimit = Responses["GET /payment/key-limits"][number];
 export function addBillingCommands(program: Command): void {
   const billing = program.command("billing").description("invoices, limits and top-ups of your account");
 
-  billing
-    .command("invoices")
-    .description("list invoices, newest first")
-    .example("stoker billing invoices")
-    .option("--limit <count>", "maximum number of invoices, up to 50", "12")
-    .run(async (terminal, flags: { limit: string }) => {
-      const path = `/payment/invoices?${new URLSearchParams({ limit: flags.limit })}`;
-      const list = await terminal.api.call<{ invoices: Invoice[] }>("GET", path);
-      if (terminal.isStructured) return terminal.show(list, String);
-      terminal.rows(
-        list.invoices,
-        {
-          MONTH: "period",
-          STATUS: "status",
-          "TOTAL USD": (one) => (one.total / 100).toFixed(2),
-          "UNPAID USD": (one) => (one.amount_due / 100).toFixed(2),
-          INVOICE: "id",
-        },
-        { empty: "No invoices. Usage of the running month: `stoker usage`" },
-      );
-    });
+  const invoice = billing.command("invoice").description("invoices of your account");
+  addInvoiceList(invoice.command("list").example("stoker billing invoice list"));
+  // Its old name.
+  addInvoiceList(billing.command("invoices", { hidden: true }));
 
-  billing
-    .command("invoice <invoice_id>")
+  invoice
+    .command("get <invoice_id>", { isDefault: true })
     .description("show an invoice with its lines")
-    .example("stoker billing invoice inv_1")
+    .example("stoker billing invoice get inv_1")
     .run(async (terminal, id: string) => {
-      const invoice = await terminal.api.call<WholeInvoice>("GET", `/payment/invoices/${encodeURIComponent(id)}`);
-      if (terminal.isStructured) return terminal.show(invoice, String);
-      const total = { model: "total", units: "", rounded_amount: invoice.rounded_total };
-      terminal.rows([...invoice.lines, total], {
+      const one = await terminal.api.call<WholeInvoice>("GET", `/payment/invoices/${encodeURIComponent(id)}`);
+      if (terminal.isStructured) return terminal.show(one, String);
+      const total = { model: "total", units: "", rounded_amount: one.rounded_total };
+      terminal.rows([...one.lines, total], {
         MODEL: "model",
-        UNITS: (one) => String(one.units),
-        USD: (one) => (one.rounded_amount / 100).toFixed(2),
+        UNITS: (line) => String(line.units),
+        USD: (line) => (line.rounded_amount / 100).toFixed(2),
       });
     });
 
@@ -199,3 +182,24 @@ function usd(text: string): number {
 }
 
 const usdOrNone = (text: string): number => (text === "none" ? -1 : usd(text));
+
+const addInvoiceList = (command: Command): Command =>
+  command
+    .description("list invoices, newest first")
+    .option("--limit <count>", "maximum number of invoices, up to 50", "12")
+    .run(async (terminal, flags: { limit: string }) => {
+      const path = `/payment/invoices?${new URLSearchParams({ limit: flags.limit })}`;
+      const list = await terminal.api.call<{ invoices: Invoice[] }>("GET", path);
+      if (terminal.isStructured) return terminal.show(list, String);
+      terminal.rows(
+        list.invoices,
+        {
+          MONTH: "period",
+          STATUS: "status",
+          "TOTAL USD": (one) => (one.total / 100).toFixed(2),
+          "UNPAID USD": (one) => (one.amount_due / 100).toFixed(2),
+          INVOICE: "id",
+        },
+        { empty: "No invoices. Usage of the running month: `stoker usage`" },
+      );
+    });

@@ -1,11 +1,16 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
-import { utcTime } from "../terminal.ts";
+import { type Terminal, utcTime } from "../terminal.ts";
 
 type Container = Responses["GET /v1/containers/{container_id}"];
 
 type GpuOffer = Responses["GET /v1/containers/gpu_availability"]["gpus"][number];
+
+async function rename(terminal: Terminal, id: string, name: string): Promise<void> {
+  const one = await terminal.api.call<Container>("PATCH", path(id), { name });
+  terminal.show(one, () => `${one.id} renamed to ${one.name}`);
+}
 
 const path = (id: string) => `/v1/containers/${encodeURIComponent(id)}`;
 const noUserData = "#cloud-config\n";
@@ -70,13 +75,13 @@ export function addContainer(program: Command): void {
       terminal.show(one, () => `${one.id} ${one.name}: ${one.state}${more === "" ? "" : `\n${more}`}`);
     });
   container
-    .command("rename <id> <name>")
-    .description("rename a container")
-    .example("stoker container rename container-4fd1AbCd box-2")
-    .run(async (terminal, id: string, name: string) => {
-      const one = await terminal.api.call<Container>("PATCH", path(id), { name });
-      terminal.show(one, () => `${one.id} renamed to ${one.name}`);
-    });
+    .command("update <id>")
+    .description("change the name of a container")
+    .example("stoker container update container-4fd1AbCd --name box-2")
+    .requiredOption("--name <name>", "new name")
+    .run((terminal, id: string, { name }: { name: string }) => rename(terminal, id, name));
+  // Its old name.
+  container.command("rename <id> <name>", { hidden: true }).description("change the name of a container").run(rename);
   container
     .command("delete <id>")
     .description("delete a container and its data")

@@ -16,23 +16,19 @@ const path = (node: string, id?: string): string =>
 
 export function addNodeWeights(program: Command): void {
   const node = nodeGroup(program);
-  node
-    .command("prefetch")
-    .example("stoker node prefetch gpu-1 Qwen/Qwen3-8B --pin")
-    .argument("<node>", "id or name", hostName)
-    .argument("<repo>", "hub repository, owner/name")
-    .description("download the weights of a hub repository to a host in advance")
-    .option("--revision <name>", "branch, tag or commit")
-    .option("--file <path>", "only this file")
-    .option("--format <name>", "gguf, safetensors, onnx or lora")
-    .option("--pin", "never evict them")
-    .run(async (terminal, name: string, repo: string, flags: Flags) => {
-      const made = await terminal.api.call<Prefetch>("POST", path(name), { repo, ...flags });
-      terminal.show(made, ({ prefetch_id }) => prefetch_id);
-    });
-  node
-    .command("weights")
-    .example("stoker node weights gpu-1")
+  const weights = node.command("weights").description("weights that a host downloads in advance");
+  addList(weights.command("list", { isDefault: true }).example("stoker node weights list gpu-1"));
+  addCreate(weights.command("create").example("stoker node weights create gpu-1 Qwen/Qwen3-8B --pin"));
+  addDelete(weights.command("delete").example("stoker node weights delete gpu-1 prefetch1")).confirm(
+    (_terminal, name: string, id: string) => `Cancel the prefetch ${id} on ${name} and unpin its weights?`,
+  );
+  // Their old names.
+  addCreate(node.command("prefetch", { hidden: true }));
+  addDelete(node.command("unfetch", { hidden: true }));
+}
+
+const addList = (command: Command): Command =>
+  command
     .argument("<node>", "id or name", hostName)
     .description("list prefetched weights of a host with their progress")
     .run(async (terminal, name: string) => {
@@ -46,9 +42,23 @@ export function addNodeWeights(program: Command): void {
         PINNED: (one) => (one.pinned ? "yes" : ""),
       });
     });
-  node
-    .command("unfetch")
-    .example("stoker node unfetch gpu-1 prefetch1")
+
+const addCreate = (command: Command): Command =>
+  command
+    .argument("<node>", "id or name", hostName)
+    .argument("<repo>", "hub repository, owner/name")
+    .description("download the weights of a hub repository to a host in advance")
+    .option("--revision <name>", "branch, tag or commit")
+    .option("--file <path>", "only this file")
+    .option("--format <name>", "gguf, safetensors, onnx or lora")
+    .option("--pin", "never evict them")
+    .run(async (terminal, name: string, repo: string, flags: Flags) => {
+      const made = await terminal.api.call<Prefetch>("POST", path(name), { repo, ...flags });
+      terminal.show(made, ({ prefetch_id }) => prefetch_id);
+    });
+
+const addDelete = (command: Command): Command =>
+  command
     .argument("<node>", "id or name", hostName)
     .argument("<prefetch_id>")
     .description("cancel a prefetch and unpin its weights; the files are evicted when space is needed")
@@ -56,4 +66,3 @@ export function addNodeWeights(program: Command): void {
       await terminal.api.call("DELETE", path(name, id));
       terminal.progress(`${id} cancelled on ${name}`);
     });
-}

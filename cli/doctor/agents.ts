@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Inspection, inspect } from "../local-agent.ts";
-import { type Node, type Spool, troubles } from "../node.ts";
+import { type Node, type Spool, troubles, typeText } from "../node.ts";
 import { type Finding, failure, ok, warning } from "./finding.ts";
 import { certificateFinding } from "./server.ts";
 
@@ -90,7 +90,7 @@ export function nodeFindings(node: Node): readonly Finding[] {
 }
 
 function gpuFinding({ gpus, nvidia_driver_version: driver, cuda_version: cuda }: Node): Finding {
-  const types = [...Map.groupBy(gpus, ({ type }) => type)].map(([type, ones]) => `${ones.length} x ${type}`);
+  const types = [...Map.groupBy(gpus, typeText)].map(([type, ones]) => `${ones.length} x ${type}`);
   const versions = [driver && `driver ${driver}`, cuda && `CUDA ${cuda}`].filter((text) => text !== "");
   return ok("gpu", [types.join(", ") || "No GPU", ...versions].join(", "));
 }

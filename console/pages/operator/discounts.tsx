@@ -71,7 +71,7 @@ function End({ one: { id, name } }: { one: Discount }): ReactNode {
   return (
     <Act
       label={text.end}
-      command={`stoker admin discount end ${id}`}
+      command={`stoker admin discount delete ${id}`}
       confirm={{ title: text.endTitle(name), body: text.endBody }}
       done={text.ended}
       onAct={async () => {
