@@ -73,6 +73,11 @@ export class Engine implements Actor {
     this.#interrupt(nowMs);
   }
 
+  /** Prompt tokens that a request with these segments would take from the cache now. */
+  cachedOf(segments: readonly Segment[]): number {
+    return this.#cache.cachedOf(segments);
+  }
+
   /** Ends everything without a word to the requests. */
   stop(): void {
     this.#arriving.length = 0;

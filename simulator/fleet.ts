@@ -18,6 +18,7 @@ import type { DeploymentId, HostId, InstanceId } from "../proto/ids.ts";
 import { tierRank } from "../proto/service-tier.ts";
 import { leastLoaded, type Pick, prefixHash } from "./baselines.ts";
 import { Engine, type EngineRequest } from "./engine.ts";
+import { KnownCaches } from "./known-caches.ts";
 import type { EngineProfile } from "./profile.ts";
 import type { Random } from "./random.ts";
 import type { Segment } from "./segment-cache.ts";
@@ -25,7 +26,8 @@ import type { Tally } from "./tally.ts";
 import type { Actor, Timeline } from "./timeline.ts";
 
 export const policies = ["stoker", "least-loaded", "prefix-hash"] as const;
-export type Policy = (typeof policies)[number];
+/** `known-caches`: the product's router with exact knowledge of all caches. */
+export type Policy = (typeof policies)[number] | "known-caches";
 
 export interface FleetOptions {
   readonly policy: Policy;
@@ -50,6 +52,8 @@ export interface Asked {
   readonly account: string;
   readonly segments: readonly Segment[];
   readonly outputTokens: number;
+  /** Up to the end of the last response that the prompt contains; default: none. */
+  readonly repeatedTokens?: number | undefined;
   readonly cacheKey?: string | undefined;
   /** A value of `tierRank`; default: that of the default tier. */
   readonly tier?: number | undefined;
@@ -84,6 +88,7 @@ interface Instance {
 /** A gateway's own view: it counts what it sent itself. */
 interface Gateway {
   readonly router: Router;
+  readonly known: KnownCaches | undefined;
   readonly pick: Pick;
   routes: readonly Route[];
 }
@@ -107,14 +112,18 @@ export class Fleet {
     this.tally = tally;
     this.#random = random;
     for (let i = 0; i < options.gateways; i++) {
-      const router = this.#routerOf(i);
+      const known =
+        options.policy === "known-caches"
+          ? new KnownCaches((slot, segments) => this.#instances.get(slot)?.engine.cachedOf(segments) ?? 0)
+          : undefined;
+      const router = this.#routerOf(i, known ?? new PrefixIndex());
       const pick: Pick =
-        options.policy === "stoker"
+        options.policy === "stoker" || known !== undefined
           ? (ready, tried, prompt) => router.pick(ready, tried, prompt)
           : options.policy === "least-loaded"
             ? leastLoaded
             : prefixHash;
-      this.#gateways.push({ router, pick, routes: [] });
+      this.#gateways.push({ router, known, pick, routes: [] });
     }
     for (const profile of options.instances) this.#start(profile);
     if (options.scale) new Scaler(this, options.scale, options.instances[0] as EngineProfile);
@@ -122,10 +131,9 @@ export class Fleet {
   }
 
   /** Gateways send each other hints, which arrive later. */
-  #routerOf(gateway: number): Router {
+  #routerOf(gateway: number, index: PrefixIndex): Router {
     const { timeline } = this;
     const clock = () => timeline.nowMs;
-    const index = new PrefixIndex();
     if (this.#options.gateways === 1) return new Router(this.#random.next, index, undefined, scopes, clock);
     const later = (act: () => void, ms: number) => timeline.set(timeline.add({ act }), timeline.nowMs + ms);
     const hints = new PrefixHints({
@@ -176,9 +184,11 @@ export class Fleet {
     const { blocks } = gateway.router;
     blocks.clear();
     const first = (asked.segments[0] as Segment).id;
-    if (this.#options.policy === "stoker") {
+    gateway.known?.ask(asked.segments, promptTokens);
+    if (this.#options.policy === "stoker" || gateway.known !== undefined) {
       if (asked.cacheKey !== undefined) blocks.fillKey(asked.cacheKey, scope);
       else fillBlocks(blocks, asked.segments, promptTokens, scope);
+      if (asked.cacheKey === undefined) blocks.lastResponse = (asked.repeatedTokens ?? 0) / promptTokens;
     }
     const beginning = mixed(scope.place ^ (asked.cacheKey === undefined ? first : hashText(asked.cacheKey, hashSeed)));
     return gateway.pick(gateway.routes, tried, { blocks, tokens: promptTokens, sequences: 1, scope }, beginning);

@@ -119,8 +119,9 @@ function calibrationOf(file: string | undefined): readonly Calibration[] {
 }
 
 function policiesOf(names: readonly string[]): readonly Policy[] {
-  const unknown = names.find((name) => !policies.includes(name as Policy));
-  if (unknown !== undefined) throw new UsageError(`Unknown policy ${unknown}. Known: ${policies.join(", ")}.`);
+  const known: readonly string[] = [...policies, "known-caches"];
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new UsageError(`Unknown policy ${unknown}. Known: ${known.join(", ")}.`);
   return names as readonly Policy[];
 }
 

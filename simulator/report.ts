@@ -6,6 +6,7 @@ export const policyNames: Readonly<Record<Policy, string>> = {
   stoker: "Stoker",
   "least-loaded": "least loaded",
   "prefix-hash": "prefix hash",
+  "known-caches": "known caches",
 };
 
 export const ms = (value: number): string =>

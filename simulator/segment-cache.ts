@@ -12,6 +12,8 @@ export interface PromptCache {
    * when running requests leave too little space.
    */
   enter(segments: readonly Segment[], outputTokens: number): number | undefined;
+  /** Tokens that `enter` would find cached now. */
+  cachedOf(segments: readonly Segment[]): number;
   /** Releases what `enter` reserved for the same array. */
   leave(segments: readonly Segment[]): void;
 }
@@ -66,6 +68,16 @@ export class SegmentCache implements PromptCache {
     this.#used += added;
     this.#pinned += newlyPinned;
     this.#evict();
+    return cached;
+  }
+
+  cachedOf(segments: readonly Segment[]): number {
+    let cached = 0;
+    for (const { id, tokens } of segments) {
+      const has = this.#entries.get(id)?.tokens ?? 0;
+      cached += Math.min(has, tokens);
+      if (has < tokens) break;
+    }
     return cached;
   }
 

@@ -21,8 +21,23 @@ export class SlotCache implements PromptCache {
 
   /** Undefined when no slot is idle. */
   enter(segments: readonly Segment[], outputTokens: number): number | undefined {
-    let tokens = 0;
-    for (const segment of segments) tokens += segment.tokens;
+    const tokens = tokensOf(segments);
+    const found = this.#slotFor(segments, tokens);
+    if (!found) return undefined;
+    const { slot, cached } = found;
+    const last = segments.at(-1) as Segment;
+    slot.held = [...segments.slice(0, -1), { id: last.id, tokens: last.tokens + outputTokens }];
+    slot.heldTokens = tokens + outputTokens;
+    slot.isIdle = false;
+    this.#bySegments.set(segments, slot);
+    return cached;
+  }
+
+  cachedOf(segments: readonly Segment[]): number {
+    return this.#slotFor(segments, tokensOf(segments))?.cached ?? 0;
+  }
+
+  #slotFor(segments: readonly Segment[], tokens: number): { readonly slot: Slot; readonly cached: number } | undefined {
     let best: Slot | undefined;
     let cached = -1;
     let oldest: Slot | undefined;
@@ -38,14 +53,7 @@ export class SlotCache implements PromptCache {
     if (!best || !oldest) return undefined;
     // As runtime/llama/choose-sequence.ts: a slot is not taken from a long conversation for a short common beginning.
     const isWorthIt = cached > 0 && cached * 2 >= Math.min(best.heldTokens, tokens);
-    const slot = isWorthIt ? best : oldest;
-    if (!isWorthIt) cached = commonTokens(slot.held, segments);
-    const last = segments.at(-1) as Segment;
-    slot.held = [...segments.slice(0, -1), { id: last.id, tokens: last.tokens + outputTokens }];
-    slot.heldTokens = tokens + outputTokens;
-    slot.isIdle = false;
-    this.#bySegments.set(segments, slot);
-    return cached;
+    return isWorthIt ? { slot: best, cached } : { slot: oldest, cached: commonTokens(oldest.held, segments) };
   }
 
   leave(segments: readonly Segment[]): void {
@@ -55,6 +63,12 @@ export class SlotCache implements PromptCache {
     slot.isIdle = true;
     slot.lastUsed = ++this.#uses;
   }
+}
+
+function tokensOf(segments: readonly Segment[]): number {
+  let tokens = 0;
+  for (const segment of segments) tokens += segment.tokens;
+  return tokens;
 }
 
 function commonTokens(held: readonly Segment[], segments: readonly Segment[]): number {

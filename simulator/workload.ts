@@ -69,6 +69,7 @@ class Conversation implements Actor {
       account,
       segments,
       outputTokens: this.#output,
+      repeatedTokens: this.#history === 0 ? 0 : systemTokens + this.#history,
       cacheKey: hasKey ? `conversation-${this.#segment}` : undefined,
       tier,
       weight,

@@ -30,6 +30,7 @@ export function writeReport(
   const sections = [
     ...agentPlots(verdicts, picture),
     floorText(seed),
+    knownCaches(verdicts, seed),
     dayPlot(verdicts, picture),
     rulesTable(seed),
     fairness(picture),
@@ -76,6 +77,28 @@ function floorText(seed: number): string {
   return `The best possible first token is that of one agent alone, whose prompt's beginning is always cached: p50 ${ms(ttftMs.p50)}, p90 ${ms(ttftMs.p90)}.
 It evaluates only what the turn adds. A router can be at most ${ms(ttftMs.p90)} early, so where least loaded's p90 is below ${ms(10 * ttftMs.p90)}, as with 16 agents, ten times as
 early is impossible.`;
+}
+
+function knownCaches(verdicts: readonly Verdict[], seed: number): string {
+  const percent = (share: number) => `${(100 * share).toFixed(1)} %`;
+  const rows = verdicts
+    .filter(({ outcomes }) => (outcomes[0] as Outcome).cachedShare > 0)
+    .map(({ scenario }) => {
+      const [own, exact] = (["stoker", "known-caches"] as const).map((policy) => simulate(scenario, policy, seed));
+      const both = (of: (outcome: Outcome) => string) => [of(own as Outcome), of(exact as Outcome)];
+      return [
+        scenario.name,
+        ...both(({ turnsPerSecond }) => turnsPerSecond.toFixed(2)),
+        ...both(({ ttftMs }) => ms(ttftMs.p90)),
+        ...both(({ cachedShare }) => percent(cachedShare)),
+      ];
+    });
+  const head = ["Scenario", "Requests/s", "exact", "First token p90", "exact", "Cached", "exact"];
+  return `## What exact knowledge of caches would add
+
+The same router with the exact content of every cache at the moment of each choice: the most that events of an engine's cache could tell.
+
+${markdown([head, ...rows])}`;
 }
 
 function dayPlot(verdicts: readonly Verdict[], picture: Picture): string {

@@ -20,7 +20,7 @@ export function addSimulate(program: Command): void {
     .option("--gateways <n>", "control planes that receive the requests of a trace (1)")
     .option("--scale <min:max>", "scale the fleet for a trace between these")
     .option("--speed <x>", "play the trace x times as fast (1)")
-    .option("--policy <names...>", "stoker, least-loaded, prefix-hash (all)")
+    .option("--policy <names...>", "stoker, least-loaded, prefix-hash, known-caches (the first three)")
     .option("--price <in:cached:out>", "USD per million tokens (0.2:0.05:0.6)")
     .option("--gpu-price <usd>", "USD per GPU and hour (1.2)")
     .option("--seed <n>", "random seed (1)")

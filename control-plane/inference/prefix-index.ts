@@ -40,7 +40,8 @@ export class PrefixIndex {
   #time: number;
   /** Number, by bit, of an instance in the list that is being matched. */
   readonly #positions = new Int32Array(groupSize);
-  #longest = 0;
+  /** Longest part of a prompt that the last search found, as a share of it. */
+  longest = 0;
   #isLongestShared = true;
   /** Some deployment is so large that it is searched by summaries of its groups. */
   #hasSummaries = false;
@@ -63,7 +64,7 @@ export class PrefixIndex {
    */
   match(blocks: PromptBlocks, slots: Int32Array, count: number, shares: Float64Array): boolean {
     shares.fill(0, 0, count);
-    this.#longest = 0;
+    this.longest = 0;
     this.#isLongestShared = true;
     if (blocks.count === 0) return true;
     for (let from = 0; from < count; ) {
@@ -96,6 +97,7 @@ export class PrefixIndex {
     shares: Float64Array,
   ): { readonly count: number; readonly isNew: boolean } {
     this.#hasSummaries = true;
+    this.longest = 0;
     let isNew = true;
     let count = 0;
     let groupRows = 0;
@@ -127,6 +129,7 @@ export class PrefixIndex {
         }
         if (count === before) continue;
         if (step === 1) {
+          this.longest = share;
           isNew = ((this.#rows[summary] as number) & maxBranches) >= sharedBranches;
           step = 2;
         }
@@ -194,10 +197,10 @@ export class PrefixIndex {
       let bits = (this.#rows[row + 2] as number) & lowLeft;
       const highBits = (this.#rows[row + 3] as number) & highLeft;
       if ((bits | highBits) === 0) continue;
-      if (share >= this.#longest) {
+      if (share >= this.longest) {
         const isShared = ((this.#rows[row] as number) & maxBranches) >= sharedBranches;
-        this.#isLongestShared = isShared || (share === this.#longest && this.#isLongestShared);
-        this.#longest = share;
+        this.#isLongestShared = isShared || (share === this.longest && this.#isLongestShared);
+        this.longest = share;
       }
       step = 1 + (i >> 3);
       lowLeft &= ~bits;

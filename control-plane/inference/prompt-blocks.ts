@@ -10,6 +10,11 @@ const minBlockBytes = 512;
 const maxBlocks = 192;
 /** Part of the body that is searched for the prompt's key. */
 const headBytes = 65_536;
+/** Part of the body, at its end, that is searched for the last response. */
+const tailBytes = 65_536;
+const assistant = Buffer.from('"assistant"');
+const role = Buffer.from('"role"');
+const openingBrace = 0x7b;
 /** Parts hashed of a block, at equal distances: together all of the smallest block. */
 const runs = 8;
 const runBytes = minBlockBytes / runs;
@@ -25,13 +30,16 @@ export class PromptBlocks {
   /** End of each block, as a share of the prompt. */
   readonly shares = new Float64Array(maxBlocks);
   count = 0;
+  /** End of the last response within the prompt, as a share of it; 0: none is known. */
+  lastResponse = 0;
 
   clear(): void {
     this.count = 0;
+    this.lastResponse = 0;
   }
 
   fill(body: Buffer, promptKey: "messages" | "prompt", scope: PromptScope): void {
-    this.count = 0;
+    this.clear();
     const at = Math.max(0, body.subarray(0, headBytes).indexOf(`"${promptKey}"`));
     const length = body.length - at;
     if (length < minBlockBytes) return;
@@ -58,11 +66,12 @@ export class PromptBlocks {
       offset += size;
       this.add(place, tag, offset / length);
     }
+    if (promptKey === "messages") this.lastResponse = Math.max(0, endOfLastResponse(body) - at) / length;
   }
 
   /** A key given by the client stands for the whole prompt. */
   fillKey(key: string, scope: PromptScope): void {
-    this.count = 0;
+    this.clear();
     this.add(mixed(hashText(key, scope.place)), mixed(hashText(key, scope.tag)), 1);
   }
 
@@ -80,6 +89,20 @@ export class PromptBlocks {
     this.shares[this.count] = share;
     this.count += 1;
   }
+}
+
+/**
+ * Returns where the last message of the assistant ends in a body of messages; 0 if the end of the body shows none, or no message
+ * follows it. Where a message names its role first, as clients do, it ends before the next one; otherwise its role is taken as its end.
+ */
+function endOfLastResponse(body: Buffer): number {
+  const from = Math.max(0, body.length - tailBytes);
+  const tail = body.subarray(from);
+  const last = tail.lastIndexOf(assistant);
+  if (last < 0) return 0;
+  const next = tail.indexOf(role, last + assistant.length);
+  if (next < 0) return 0;
+  return from + (tail[next - 1] === openingBrace ? next : last);
 }
 
 /** Hashes of prompts begin with these: prompts are compared only within a scope, an account and the adapter if a request uses one. */

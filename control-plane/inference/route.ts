@@ -113,9 +113,13 @@ export class Router {
     const judged = hashText((ready[0] as Route).deployId, scope.place);
     const trust = blocks.count === 0 ? 0 : (this.#trusts.get(judged) ?? 1);
     const load = this.#reserve.loadOf(ready, scope.account);
+    const { longest } = this.#index;
     const question = {
       prompt,
       tried,
+      longest,
+      // An instance that has the longest part of a conversation also evaluated what it wrote itself, the last response.
+      continued: isNew ? longest : Math.max(longest, blocks.lastResponse),
       widest: fleet.widest,
       cachedWeight: isNew ? trust * sharedWeight : trust,
       perSequence: isNew ? tokensPerSequenceOfNew : tokensPerSequence,
@@ -134,7 +138,7 @@ export class Router {
     const fresh = blocks.indexOf(share) + 1;
     this.#index.note(blocks, route.slot, fresh);
     this.#hints?.note(route.instanceId, blocks, fresh);
-    const cachedTokens = tokens * share;
+    const cachedTokens = tokens * (share === longest ? question.continued : share);
     return {
       route,
       sequences: prompt.sequences,
@@ -191,7 +195,7 @@ export class Router {
 
   /** Returns the position of the best of `size` candidates; -1 if all were tried. Sets `#isFree`: it has a free batch slot. */
   #best(ready: readonly Route[], candidates: Int32Array, size: number, question: Question): number {
-    const { prompt, tried, widest, cachedWeight, perSequence, avoided } = question;
+    const { prompt, tried, longest, continued, widest, cachedWeight, perSequence, avoided } = question;
     const { tokens, sequences } = prompt;
     const [shares, scores] = [this.#shares, this.#scores];
     let best = Number.POSITIVE_INFINITY;
@@ -211,8 +215,9 @@ export class Router {
       }
       const excess = route.inFlight + sequences - route.maxBatchSize;
       const isFree = excess <= 0;
-      let score =
-        tokens * (1 - cachedWeight * (shares[at] as number)) + route.queuedTokens + perSequence * route.inFlight;
+      const share = shares[at] as number;
+      const cached = share === longest ? continued : share;
+      let score = tokens * (1 - cachedWeight * cached) + route.queuedTokens + perSequence * route.inFlight;
       // A larger batch is the only known measure of a faster instance.
       if (route.maxBatchSize !== widest) score *= widest / route.maxBatchSize;
       if (!isFree) score += excess * tokensPerWaiting;
@@ -266,6 +271,9 @@ export class Router {
 interface Question {
   readonly prompt: RoutedPrompt;
   readonly tried: readonly Route[];
+  readonly longest: number;
+  /** Share of the prompt in the caches of instances that have the longest part. */
+  readonly continued: number;
   readonly widest: number;
   readonly cachedWeight: number;
   readonly perSequence: number;

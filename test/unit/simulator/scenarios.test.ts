@@ -28,6 +28,15 @@ describe("the router", () => {
     expect(outcomes[0]?.tally.turns).toBeGreaterThan(500);
   });
 
+  it.each(["chat, 5 new conversations a second", "64 agents, each its own system prompt"])(
+    "is as good as with exact knowledge of every cache, within a few per cent: %s",
+    (name) => {
+      const [own, exact] = (["stoker", "known-caches"] as const).map((policy) => simulate(scenarioOf(name), policy, 1));
+      expect(own?.cachedShare).toBeGreaterThan(0.97 * (exact?.cachedShare as number));
+      expect(own?.ttftMs.p90).toBeLessThan(1.1 * (exact?.ttftMs.p90 as number));
+    },
+  );
+
   it("repeats a run with the same seed, and no other", () => {
     const figures = (seed: number) => {
       const { tally: _, ...rest } = simulate(scenarioOf("agents, a host is lost"), "stoker", seed);

@@ -231,6 +231,63 @@ describe("conversations", () => {
   });
 });
 
+describe("the last response of a conversation", () => {
+  const reply = { role: "assistant", content: words(2_000, "reply") };
+  const first = conversation("chat", 1);
+  const next = { role: "user", content: words(200, "next") };
+  const endOf = (messages: readonly object[]) => {
+    const blocks = new PromptBlocks();
+    const body = bodyOf(messages);
+    blocks.fill(body, "messages", ada);
+    const start = body.indexOf('"messages"');
+    return start + Math.round(blocks.lastResponse * (body.length - start));
+  };
+  const startOf = (messages: readonly object[], message: object) =>
+    bodyOf(messages).lastIndexOf(JSON.stringify(message));
+
+  it("counts as evaluated by the instance that wrote it", () => {
+    const routes = idle(8);
+    const router = new Router(new Random(1).next, new PrefixIndex(2 ** 10));
+    const { route } = pick(router, routes, bodyOf(first));
+    const body = bodyOf([...first, reply, next]);
+    const choice = pick(router, routes, body);
+    expect(choice.route).toBe(route);
+    expect(choice.freshTokens).toBeCloseTo(JSON.stringify(next).length / 4, -2);
+  });
+
+  it("ends where the next message begins, also behind calls of tools and several responses", () => {
+    const call = {
+      role: "assistant",
+      content: null,
+      tool_calls: [{ function: { name: "a", arguments: '{"role":"assistant"}' } }],
+    };
+    const result = { role: "tool", content: '{"role":"assistant"}' };
+    for (const messages of [
+      [...first, reply, next],
+      [...first, call, result, next],
+      [...first, reply, next, reply, next],
+    ]) {
+      const after = messages.findLastIndex(({ role }) => role === "assistant") + 1;
+      expect(endOf(messages)).toBe(startOf(messages.slice(0, after + 1), messages[after] as object) + 1);
+    }
+  });
+
+  it("is unknown without one, behind a beginning of one, and further than 64 KiB from the end", () => {
+    for (const messages of [
+      first,
+      [...first, reply],
+      [...first, reply, { role: "user", content: words(20_000, "long") }],
+    ])
+      expect(endOf(messages)).toBe(bodyOf(messages).indexOf('"messages"'));
+  });
+
+  it("ends before its role where that comes last", () => {
+    const turned = { content: words(100, "reply"), role: "assistant" };
+    const messages = [...first, turned, { content: words(200, "next"), role: "user" }];
+    expect(endOf(messages)).toBe(bodyOf(messages).lastIndexOf('"assistant"'));
+  });
+});
+
 describe("the index", () => {
   const filled = (text: string) => {
     const blocks = new PromptBlocks();
