@@ -38,6 +38,7 @@ export const commandsOfPaths: Readonly<Record<string, string>> = {
   "GET /v1/admin/nodes": "stoker node list",
   "GET /v1/admin/nodes/{host}/weights": "stoker node weights list {host}",
   "GET /v1/auth/session": "",
+  "GET /v1/me/sessions": "stoker auth session list",
 };
 
 const named = /(`?)\b(GET|POST|PUT|PATCH|DELETE) (\/[\w/{}:.-]*[\w/{}])\1/g;

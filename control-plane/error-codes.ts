@@ -200,6 +200,7 @@ export const errorCodes = [
   "scoped_jwt_not_found",
   "second_factor_conflict",
   "second_factor_not_found",
+  "session_not_found",
   "second_factor_required",
   "server_error",
   "session_required",

@@ -3,7 +3,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { meantBy } from "../meant-by.ts";
-import { isoTime, openTerminal } from "../terminal.ts";
+import { isoTime, openTerminal, utcMinute } from "../terminal.ts";
 import { addProfiles } from "./auth-profiles.ts";
 import { addLogin, addLogout, store } from "./login.ts";
 
@@ -63,6 +63,7 @@ export function addAuth(program: Command): void {
       await terminal.api.call("POST", "/v1/me/verify-email");
       terminal.progress("A mail is on its way. Open its link within three days.");
     });
+  addSessions(auth);
   auth
     .command("factors")
     .description("list second factors; add and remove them in the console")
@@ -102,4 +103,42 @@ export function addAuth(program: Command): void {
     });
 }
 
+function addSessions(auth: Command): void {
+  const session = auth.command("session").description("browser sessions of the account");
+  session
+    .command("list")
+    .description("list browser sessions, the last used first")
+    .example("stoker auth session list")
+    .run(async (terminal) => {
+      const { sessions } = await terminal.api.call<Responses["GET /v1/me/sessions"]>("GET", sessionsPath);
+      terminal.rows(
+        sessions,
+        {
+          ID: "id",
+          STARTED: (one) => utcMinute(one.created_at),
+          "LAST USED": (one) => utcMinute(one.last_used_at),
+          FROM: (one) => one.ip ?? "unknown",
+        },
+        {
+          empty: "No browser sessions.",
+          wide: {
+            EXPIRES: (one) => utcMinute(one.expires_at),
+            FACTORS: (one) => one.factors.join(","),
+            BROWSER: (one) => one.user_agent ?? "unknown",
+          },
+        },
+      );
+    });
+  session
+    .command("delete <id>")
+    .description("end a browser session at once")
+    .example("stoker auth session delete 4f1c2a9b00d1e3f7")
+    .confirm((_terminal, id: string) => `End the session ${id}? Its browser must sign in again.`)
+    .run(async (terminal, id: string) => {
+      await terminal.api.call("DELETE", `${sessionsPath}/${encodeURIComponent(id)}`);
+      terminal.show({ id }, () => `${id} ended`);
+    });
+}
+
+const sessionsPath = "/v1/me/sessions";
 const factorsPath = "/v1/me/factors";

@@ -1,11 +1,12 @@
 // Browser sessions: a random cookie, stored as a keyed hash. A session ends 14 days after its last use and 90 days after its start.
 
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
-import type { KeyId } from "../../proto/ids.ts";
+import type { AccountId, KeyId } from "../../proto/ids.ts";
 import type { Actor } from "../act.ts";
+import { notFound } from "../service-error.ts";
 import { type Caller, noLimits } from "./caller.ts";
 import { reauthenticationRequired, signInExpired } from "./factor-errors.ts";
-import type { AccountRow, SessionFactor, SessionRow, SessionStore } from "./store.ts";
+import type { AccountRow, SessionFactor, SessionRecord, SessionRow, SessionStore } from "./store.ts";
 
 export interface Session {
   readonly caller: Caller;
@@ -37,6 +38,13 @@ export function checkRecentSignIn(session: Pick<Session, "authTimeMs"> | undefin
   if (session && nowMs - session.authTimeMs > recentSignInMs) throw reauthenticationRequired(recentSignInMs);
 }
 
+/** Id of a session in a list. */
+export const sessionIdOf = ({ lookup }: Pick<Session, "lookup">): string => lookup.toString("hex").slice(0, 16);
+
+export const sessionNotFound = () =>
+  notFound("session_not_found", "Session not found. `GET /v1/me/sessions` lists those that have not ended.");
+
+const maxAgentLength = 256;
 /** Interval of recording use. */
 const seenEveryMs = 3_600_000;
 const cookieForm = /^[\w-]{43}$/;
@@ -83,16 +91,28 @@ export function createSessions(deps: {
      * Always uses a new cookie, because another person may know the browser's current one. Throws signInExpired when a second
      * factor was added after the password was accepted.
      */
-    async begin(actor: Actor, factors: readonly SessionFactor[]): Promise<BegunSession> {
+    async begin(actor: Actor, factors: readonly SessionFactor[], userAgent?: string): Promise<BegunSession> {
       const cookie = randomBytes(32).toString("base64url");
       const beganAtMs = unixMs();
       const endsAtMs = beganAtMs + sessionIdleMs;
-      const row = await store.openSession(actor, { lookup: keyed("lookup", cookie), beganAtMs, endsAtMs, factors });
+      const row = await store.openSession(actor, {
+        lookup: keyed("lookup", cookie),
+        beganAtMs,
+        endsAtMs,
+        factors,
+        userAgent: userAgent?.replaceAll("\0", "").slice(0, maxAgentLength) ?? null,
+      });
       if (!row) throw signInExpired();
       return { ...sessionOf(cookie, { ...row, beganAtMs, factors }, endsAtMs), cookie };
     },
     /** `ip`: address of the person who signs out, for the audit log. */
     end: (cookie: string, ip?: string): Promise<void> => store.endSession(keyed("lookup", cookie), ip),
+    /** The last used first. */
+    list: (account: AccountId): Promise<readonly SessionRecord[]> => store.sessionsOf(account, unixMs()),
+    /** Takes effect at once on every control plane. Throws sessionNotFound. */
+    async revoke(actor: Actor, id: string): Promise<void> {
+      if (!(await store.revokeSession(actor, id))) throw sessionNotFound();
+    },
     hasCsrfToken(session: Session, token: string): boolean {
       const expected = Buffer.from(session.csrfToken);
       const given = Buffer.from(token);

@@ -46,6 +46,8 @@ export interface Visitor {
   readonly cookie: string | undefined;
   /** The cookie of a known device. */
   readonly device: string | undefined;
+  /** The browser's own name, for the list of sessions. */
+  readonly userAgent?: string | undefined;
   /** Undefined: this installation has no address for passkeys. */
   readonly site: RelyingParty | undefined;
 }
@@ -130,13 +132,13 @@ function createProofs(deps: SignInDeps) {
     account: AccountId,
     proven: readonly SessionFactor[],
     from: Origin,
-    { ip, cookie }: Visitor,
+    { ip, cookie, userAgent }: Visitor,
     steps: number,
   ): Promise<SignedIn> {
     const owner = await store.nameOf(account);
     if (!owner) throw signInExpired();
     // Before the old session ends, so that a refusal leaves it unchanged.
-    const session = await sessions.begin({ account, ip }, proven);
+    const session = await sessions.begin({ account, ip }, proven, userAgent);
     await limits.forgive(account, owner.email.toLowerCase(), from, steps);
     if (cookie !== undefined) await sessions.end(cookie);
     return { session, device: devices.make(account) };

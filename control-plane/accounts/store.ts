@@ -242,6 +242,20 @@ export interface SessionRow {
   readonly mustEnrol: boolean;
 }
 
+/** A session as its owner sees it. */
+export interface SessionRecord {
+  /** Beginning of the stored hash of its cookie. */
+  readonly id: string;
+  readonly beganAtMs: number;
+  /** About an hour late. */
+  readonly seenAtMs: number;
+  readonly endsAtMs: number;
+  readonly factors: readonly SessionFactor[];
+  /** Null: it began before they were stored. */
+  readonly ip: string | null;
+  readonly userAgent: string | null;
+}
+
 /** Passwords and browser sessions. Throws as AccountStore does. */
 export interface SessionStore {
   /** Credentials of a live account, by e-mail address, case-insensitive; without `hash` it has no password. */
@@ -262,10 +276,15 @@ export interface SessionStore {
       readonly beganAtMs: number;
       readonly endsAtMs: number;
       readonly factors: readonly SessionFactor[];
+      readonly userAgent: string | null;
     },
   ): Promise<Pick<SessionRow, "account" | "mustEnrol"> | undefined>;
   session(lookup: Buffer): Promise<SessionRow | undefined>;
   touchSession(lookup: Buffer, seenAtMs: number, endsAtMs: number): Promise<void>;
+  /** Sessions of the account that have not ended at `nowMs`, the last used first. */
+  sessionsOf(account: AccountId, nowMs: number): Promise<readonly SessionRecord[]>;
+  /** Ends a session by the id of its record. False when the account has none of this id. */
+  revokeSession(actor: Actor, id: string): Promise<boolean>;
   /** `ip`: of the person who ends it, for the audit log; undefined: another session replaces it. */
   endSession(lookup: Buffer, ip: string | undefined): Promise<void>;
 }

@@ -253,6 +253,40 @@ export interface Responses {
   "GET /v1/me/emails": {
     emails: string[];
   };
+  "GET /v1/me/sessions": {
+    sessions: {
+      id: string;
+      /**
+       * Unix seconds of the sign-in
+       */
+      created_at: number;
+      /**
+       * Unix seconds, up to an hour late
+       */
+      last_used_at: number;
+      /**
+       * Unix seconds at which it ends if it is not used
+       */
+      expires_at: number;
+      /**
+       * How its owner signed in, such as password and totp
+       */
+      factors: string[];
+      /**
+       * Address that signed in
+       */
+      ip: string | null;
+      /**
+       * Browser that signed in, as it names itself
+       */
+      user_agent: string | null;
+      /**
+       * The session that sent this request
+       */
+      current: boolean;
+    }[];
+  };
+  "DELETE /v1/me/sessions/{id}": {};
   "POST /v1/me/verify-email": {};
   "POST /v1/me/team_display_name": {
     uid: string;

@@ -26,6 +26,8 @@ const rename = "PATCH /v1/me/factors/{factor}";
 const remove = "DELETE /v1/me/factors/{factor}";
 const finish = "POST /v1/auth/second-factor";
 const reset = "DELETE /v1/admin/accounts/{uid}/factors";
+const sessions = "GET /v1/me/sessions";
+const endSession = "DELETE /v1/me/sessions/{session}";
 const policy = { second_factor: "none" };
 const proof = { ticket: "{ticket}", code: "{code}" };
 
@@ -33,6 +35,12 @@ const proof = { ticket: "{ticket}", code: "{code}" };
 async function plain(): Promise<Values> {
   const customer = await createCustomer();
   return { ...customer, ...(await signIn(customer)) };
+}
+
+async function withSession(): Promise<Values> {
+  const values = await plain();
+  const { sessions: all } = await succeed({ call: sessions }, values);
+  return { ...values, session: all[0].id };
 }
 
 /** A signed-in account with an authenticator app. */
@@ -138,6 +146,18 @@ const rows: readonly StatusRow[] = [
   { call: finish, status: 422, key: null, body: { ...proof, passkey: "text" } },
   // One address takes at most 30 steps of sign-ins in 15 minutes.
   { ...guesses, status: 429, given: repeated(30, guesses), holds: { code: "too_many_attempts" } },
+
+  {
+    call: sessions,
+    status: 200,
+    given: plain,
+    holds: { sessions: [{ factors: ["password"], current: false, ip: "127.0.0.1" }] },
+  },
+  { ...inSession, call: sessions, status: 200, given: plain, holds: { sessions: [{ current: true }] } },
+  { call: sessions, status: 401, key: null },
+  { call: endSession, status: 200, given: withSession },
+  { call: endSession, status: 401, key: null },
+  { call: "DELETE /v1/me/sessions/0123456789abcdef", status: 404, holds: { code: "session_not_found" } },
 
   {
     call: "GET /v1/me/factors",

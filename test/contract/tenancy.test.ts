@@ -276,13 +276,15 @@ const isSomebodys = (path: string, name: string): boolean =>
 
 /** Between accounts they are proven in test/security/sign-in.test.ts: a factor is added in a browser session only. */
 const factorPath = "/v1/me/factors/{id}";
+/** In test/integration/accounts/sign-in.test.ts: a session begins in a browser only. */
+const sessionPath = "/v1/me/sessions/{id}";
 
 /** Routes of an account that name something: the operator's and the signed public ones aside. */
 function routesThatName(): Route[] {
   return Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations)
       .filter(([, operation]) => (operation.security ?? []).length > 0 && !path.startsWith("/v1/admin/"))
-      .filter(() => path !== factorPath)
+      .filter(() => path !== factorPath && path !== sessionPath)
       .map(([method, operation]) => ({
         method: method.toUpperCase(),
         path,

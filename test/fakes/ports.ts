@@ -8,7 +8,14 @@ import type { Authenticator, Caller } from "../../control-plane/accounts/caller.
 import { InvalidApiKey, sshKeyNotFound, wrongPassword } from "../../control-plane/accounts/errors.ts";
 import { signInExpired, WrongSecondFactor } from "../../control-plane/accounts/factor-errors.ts";
 import { createReasoningSeals } from "../../control-plane/accounts/reasoning-seals.ts";
-import type { BegunSession, Session, Sessions } from "../../control-plane/accounts/sessions.ts";
+import {
+  type BegunSession,
+  type Session,
+  type Sessions,
+  sessionIdOf,
+  sessionNotFound,
+} from "../../control-plane/accounts/sessions.ts";
+import type { Actor } from "../../control-plane/act.ts";
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
 import {
   type Budgets,
@@ -140,6 +147,23 @@ export class FakeSessions implements Sessions {
   end(cookie: string): Promise<void> {
     this.open.delete(cookie);
     return Promise.resolve();
+  }
+  async list(account: AccountId) {
+    const own = [...this.open.values()].filter(({ caller }) => caller.account === account);
+    return own.map((one) => ({
+      id: sessionIdOf(one),
+      beganAtMs: one.authTimeMs,
+      seenAtMs: one.authTimeMs,
+      endsAtMs: one.endsAtMs,
+      factors: one.factors,
+      ip: "192.0.2.7",
+      userAgent: "Firefox",
+    }));
+  }
+  async revoke({ account }: Actor, id: string) {
+    const found = [...this.open].find(([, one]) => one.caller.account === account && sessionIdOf(one) === id);
+    if (!found) throw sessionNotFound();
+    this.open.delete(found[0]);
   }
   hasCsrfToken(session: Session, token: string): boolean {
     return session.csrfToken === token;

@@ -1,14 +1,16 @@
 import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import { steadyTime } from "../../../proto/steady-time.ts";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { AccountRecord } from "../../accounts/account-record.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { sessionRequired } from "../../accounts/factor-errors.ts";
-import { checkRecentSignIn } from "../../accounts/sessions.ts";
-import type { ProfileChange } from "../../accounts/store.ts";
+import { checkRecentSignIn, sessionIdOf } from "../../accounts/sessions.ts";
+import type { ProfileChange, SessionRecord } from "../../accounts/store.ts";
 import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { givenFields, wireRecord } from "../core/wire-record.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
 import type { Checklist } from "../money/payment-routes.ts";
 import { readChecklist } from "../money/payment-routes.ts";
 import { AccountBody, AccountChange, TeamName } from "./account-schemas.ts";
@@ -17,7 +19,7 @@ import { takeCookie } from "./session.ts";
 
 export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key" });
-  const { profiles, accountMails, checklists, deleteAccount, factors } = deps;
+  const { profiles, accountMails, checklists, deleteAccount, factors, sessions } = deps;
 
   /** Throws sessionRequired for an API key of an account with a second factor: a stolen key must not take the account over. */
   async function checkOwner({ account }: Caller, { request }: FastifyReply): Promise<void> {
@@ -73,6 +75,22 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
     handler: async ({ caller }) => ({ emails: await profiles.emails(caller.account) }),
   });
 
+  own.get("/v1/me/sessions", {
+    summary: "List the account's browser sessions, the last used first",
+    answer: Type.Object({ sessions: Type.Array(SessionBody) }),
+    async handler({ caller, reply }) {
+      const { session } = reply.request.state ?? {};
+      const current = session && sessionIdOf(session);
+      return { sessions: (await sessions.list(caller.account)).map((one) => renderSession(one, current)) };
+    },
+  });
+
+  own.delete("/v1/me/sessions/:id", {
+    summary: "End a browser session of the account at once",
+    refusals: [404],
+    handler: ({ caller, params, reply }) => sessions.revoke(actorOf(caller, reply), params.id),
+  });
+
   own.post("/v1/me/verify-email", {
     summary: "Mail a link that verifies the account's address",
     refusals: [404, 409, 429],
@@ -88,6 +106,28 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
       renderAccount(await profiles.nameTeam(actorOf(caller, reply), body.display_name), null),
   });
 }
+
+const SessionBody = Type.Object({
+  id: Type.String(),
+  created_at: Type.Integer({ description: "Unix seconds of the sign-in" }),
+  last_used_at: Type.Integer({ description: "Unix seconds, up to an hour late" }),
+  expires_at: Type.Integer({ description: "Unix seconds at which it ends if it is not used" }),
+  factors: Type.Array(Type.String(), { description: "How its owner signed in, such as password and totp" }),
+  ip: nullable.string({ description: "Address that signed in" }),
+  user_agent: nullable.string({ description: "Browser that signed in, as it names itself" }),
+  current: Type.Boolean({ description: "The session that sent this request" }),
+});
+
+const renderSession = (one: SessionRecord, current: string | undefined) => ({
+  id: one.id,
+  created_at: unixSeconds(one.beganAtMs),
+  last_used_at: unixSeconds(one.seenAtMs),
+  expires_at: unixSeconds(one.endsAtMs),
+  factors: [...one.factors],
+  ip: one.ip,
+  user_agent: one.userAgent,
+  current: one.id === current,
+});
 
 const renderAccount = (record: AccountRecord, checklist: Checklist | null): AccountBody =>
   wireRecord(AccountBody, record, { checklist });

@@ -118,6 +118,7 @@ export const visitorOf = (request: FastifyRequest, publicUrl: string | undefined
   ip: request.ip,
   cookie: cookieOf(request),
   device: deviceOf(request),
+  userAgent: request.headers["user-agent"],
   site: relyingPartyOf(publicUrl, request),
 });
 

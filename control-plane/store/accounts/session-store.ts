@@ -13,6 +13,10 @@ const hasFactor = sql<boolean>`exists (select 1 from second_factor f where f.acc
 /** True when the operator requires a second factor of the account and it has none. */
 const mustAddFactor = sql<boolean>`${mustHaveFactor} and not ${hasFactor}`.as("mustEnrol");
 
+/** Too short to say anything about the hash, and long enough to be unique. */
+const sessionId = sql<string>`left(encode(lookup, 'hex'), 16)`;
+const maxListed = 1_000;
+
 export function createSessionStore(db: Db): SessionStore {
   return asked<SessionStore>({
     async credentials(email) {
@@ -64,6 +68,8 @@ export function createSessionStore(db: Db): SessionStore {
             seenAt: began,
             expiresAt: new Date(session.endsAtMs),
             factors: [...session.factors],
+            ip: actor.ip,
+            userAgent: session.userAgent,
           })
           .execute();
         await auditOwn(trx, actor, "session.begin", { after: { factors: session.factors } });
@@ -96,6 +102,33 @@ export function createSessionStore(db: Db): SessionStore {
         .where("seenAt", "<", new Date(seenAtMs))
         .execute();
     },
+
+    sessionsOf: (account, nowMs) =>
+      db
+        .selectFrom("loginSession")
+        .select([sessionId.as("id"), "factors", "ip", "userAgent"])
+        .select([
+          epochMs("createdAt").as("beganAtMs"),
+          epochMs("seenAt").as("seenAtMs"),
+          epochMs("expiresAt").as("endsAtMs"),
+        ])
+        .where("accountId", "=", account)
+        .where("expiresAt", ">", new Date(nowMs))
+        .orderBy("seenAt", "desc")
+        .limit(maxListed)
+        .execute(),
+
+    revokeSession: (actor, id) =>
+      inTransaction(db, async (trx) => {
+        const ended = await trx
+          .deleteFrom("loginSession")
+          .where("accountId", "=", actor.account)
+          .where(sessionId, "=", id)
+          .executeTakeFirst();
+        if (ended.numDeletedRows === 0n) return false;
+        await auditOwn(trx, actor, "session.revoke", { before: { id } });
+        return true;
+      }),
 
     endSession: (lookup, ip) =>
       inTransaction(db, async (trx) => {

@@ -115,6 +115,9 @@ export interface AccountTables {
     expiresAt: Time;
     /** How its owner signed in. */
     factors: Generated<SessionFactor[]>;
+    /** Address and browser that signed in; null: began before they were stored. */
+    ip: Generated<string | null>;
+    userAgent: Generated<string | null>;
   };
   /** Sign-in attempts in one window, by address, account and network. */
   signInAttempt: {

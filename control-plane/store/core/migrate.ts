@@ -34,6 +34,7 @@ import * as mail from "../migrations/0068-mail.ts";
 import * as mailLinks from "../migrations/0069-mail-links.ts";
 import * as endUserMonths from "../migrations/0071-end-user-months.ts";
 import * as settleEndUserMonths from "../migrations/0072-settle-end-user-months.ts";
+import * as sessionOrigin from "../migrations/0074-session-origin.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -71,6 +72,7 @@ const migrations: Record<string, Migration> = {
   "0069-mail-links": mailLinks,
   "0071-end-user-months": endUserMonths,
   "0072-settle-end-user-months": settleEndUserMonths,
+  "0074-session-origin": sessionOrigin,
 };
 
 /** Lock of Kysely's migrations, which itself waits up to an hour for it. */

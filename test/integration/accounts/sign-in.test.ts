@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { attemptLimits } from "../../../control-plane/accounts/guess-limits.ts";
 import { createPasswords } from "../../../control-plane/accounts/password.ts";
-import { maxSessionMs, sessionIdleMs } from "../../../control-plane/accounts/sessions.ts";
+import { maxSessionMs, sessionIdleMs, sessionIdOf } from "../../../control-plane/accounts/sessions.ts";
 import type { Credentials, SignIn } from "../../../control-plane/accounts/sign-in.ts";
 import { createProfileStore } from "../../../control-plane/store/accounts/profile-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
@@ -241,6 +241,30 @@ describe("a session", () => {
     expect((await sessions.find(cookie))?.caller).toMatchObject({ isAdmin: true, suspendReason: "admin" });
     await world.pool.query("update account set deleted_at = now()");
     expect(await sessions.find(cookie)).toBeUndefined();
+  });
+});
+
+describe("the list of sessions", () => {
+  it("shows where each began, and ends the chosen one only", async () => {
+    const { world, sessions, actor, account } = await signedUp();
+    const mine = await sessions.begin(actor, ["password"], "Firefox on Linux");
+    const other = await sessions.begin(actor, ["password", "totp"]);
+    const listed = await sessions.list(account);
+    expect(listed).toContainEqual(
+      expect.objectContaining({ id: sessionIdOf(mine), userAgent: "Firefox on Linux", ip: actor.ip }),
+    );
+    expect(listed).toContainEqual(expect.objectContaining({ id: sessionIdOf(other), factors: ["password", "totp"] }));
+    const stranger = await world.account(0n);
+    expect(await sessions.list(stranger)).toEqual([]);
+    expect(await codeOf(sessions.revoke({ ...actor, account: stranger }, sessionIdOf(other)))).toBe(
+      "session_not_found",
+    );
+    await sessions.revoke(actor, sessionIdOf(other));
+    expect(await sessions.find(other.cookie)).toBeUndefined();
+    expect(await sessions.find(mine.cookie)).toBeDefined();
+    expect(await codeOf(sessions.revoke(actor, sessionIdOf(other)))).toBe("session_not_found");
+    const { rows } = await world.pool.query("select before from audit where action = 'session.revoke'");
+    expect(rows).toEqual([{ before: { id: sessionIdOf(other) } }]);
   });
 });
 
