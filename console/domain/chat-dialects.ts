@@ -24,6 +24,7 @@ export function asResponses(request: ChatRequest): Body {
     max_output_tokens: request.max_tokens,
     temperature: request.temperature,
     top_p: request.top_p,
+    service_tier: request.service_tier,
     reasoning: request.reasoning_effort && { effort: request.reasoning_effort },
     tools: request.tools?.map(({ function: { name, description, parameters } }) =>
       defined({ type: "function", name, description, parameters }),

@@ -48,6 +48,7 @@ export interface ChatRequest {
   readonly seed?: number;
   readonly stop?: readonly string[];
   readonly reasoning_effort?: string;
+  readonly service_tier?: string;
   readonly tools?: readonly Tool[];
   readonly response_format?: ResponseFormat;
 }

@@ -13,6 +13,8 @@ export interface Settings {
   /** One stop sequence per line. */
   readonly stop: string;
   readonly reasoningEffort: string;
+  /** Empty or missing: the default tier. */
+  readonly serviceTier?: string;
   /** JSON text of a list of tools; empty: none. */
   readonly tools: string;
   /** JSON text of a JSON Schema; empty: none. */
@@ -134,6 +136,7 @@ export function requestOf(model: string, settings: Settings, turns: readonly Tur
     ...(seed === undefined ? {} : { seed }),
     ...(stop.length === 0 ? {} : { stop }),
     ...(settings.reasoningEffort === "" ? {} : { reasoning_effort: settings.reasoningEffort }),
+    ...(settings.serviceTier ? { service_tier: settings.serviceTier } : {}),
     ...(tools && tools.length > 0 ? { tools } : {}),
     ...(format ? { response_format: format } : {}),
   };

@@ -109,6 +109,13 @@ export const text = {
     stopHint: "One per line.",
     effort: "Reasoning effort",
     effortDefault: "Default of the model",
+    tier: "Service tier",
+    tierHint: "Flex costs less and waits. Priority is served first, where your account may use it.",
+    tiers: [
+      { value: "", label: "default" },
+      { value: "flex", label: "flex" },
+      { value: "priority", label: "priority" },
+    ],
     default: "default",
     tools: "Tools",
     toolsHint: "JSON list of functions. The model may call them; you enter the results.",

@@ -91,6 +91,15 @@ export function SettingsForm({ settings, maxOutput, onChange }: SettingsFormProp
             allowDeselect={false}
             onChange={(reasoningEffort) => change({ reasoningEffort: reasoningEffort ?? "" })}
           />
+          <Select
+            label={words.tier}
+            description={words.tierHint}
+            size="xs"
+            data={words.tiers}
+            value={settings.serviceTier ?? ""}
+            allowDeselect={false}
+            onChange={(serviceTier) => change({ serviceTier: serviceTier ?? "" })}
+          />
           <Textarea
             label={words.stop}
             description={words.stopHint}
