@@ -523,6 +523,7 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     series: createSeries({ store: seriesStore, reports: money.reports }),
     tally,
+    rejections: money.rejections,
     feed: new LiveFeed(seriesStore),
     quotas: quotas.desk,
     webhooks: webhooks.verbs,

@@ -167,7 +167,7 @@ export function addRequest(program: Command): void {
         requests,
         {
           REQUEST: "request_id",
-          "AT (UTC)": (one) => isoTime(one.created_at).slice(5, 16).replace("T", " "),
+          "AT (UTC)": shortTime,
           MODEL: "model",
           END: "end_reason",
           MS: "total_ms",
@@ -187,11 +187,9 @@ export function addRequest(program: Command): void {
           },
         },
       );
-      if (isMore)
-        terminal.progress(
-          `More requests: use --limit (up to ${maxListed}), or --after ${requests.at(-1)?.request_id} for the next page.`,
-        );
+      if (isMore) showNextPage(terminal, requests.at(-1)?.request_id);
     });
+  addRejected(request);
   request
     .command("get <id>")
     .alias("show")
@@ -200,10 +198,74 @@ export function addRequest(program: Command): void {
     .option("--anybody", "requests of all accounts, for operators")
     .run(async (terminal, id: string, { anybody }: { anybody?: boolean }) => {
       const path = `/v1/${anybody ? "admin/" : ""}requests/${encodeURIComponent(id)}`;
-      const found = await terminal.api.call<{ attempts: LoggedRequest[] }>("GET", path);
-      terminal.show(found, ({ attempts }) => attempts.map(described).join("\n\n"));
+      const found = await terminal.api.call<Found>("GET", path);
+      terminal.show(found, ({ attempts, rejection }) =>
+        rejection ? describedRejection(rejection) : attempts.map(described).join("\n\n"),
+      );
     });
 }
+
+function addRejected(request: Command): void {
+  request
+    .command("rejected")
+    .description("list requests that ended with an error before a model ran them, newest first")
+    .example("stoker request rejected --code model_not_found")
+    .option("--model <model>", "only requests that named this model")
+    .option("--key <id>", "only requests with this key (`stoker token list`)")
+    .option("--code <code>", "only this error code, such as rate_limit_exceeded")
+    .option("--from <time>", "start, Unix seconds or relative such as now-7d (default)")
+    .option("--limit <n>", "maximum number of requests", between(1, maxListed), 50)
+    .option("--after <id>", "list requests after this one (next page)")
+    .run(async (terminal, { limit, ...filter }: Readonly<Record<string, string>> & { limit: number }) => {
+      const { requests, has_more: isMore } = await terminal.api.call<Responses["GET /v1/rejected-requests"]>(
+        "GET",
+        `/v1/rejected-requests?${queryOf({ ...filter, limit: String(limit) })}`,
+      );
+      terminal.rows(
+        requests,
+        {
+          REQUEST: "request_id",
+          "AT (UTC)": shortTime,
+          MODEL: "model",
+          HTTP: (one) => String(one.status),
+          CODE: "code",
+        },
+        {
+          empty: "No rejected requests match. They are listed within seconds.",
+          wide: {
+            OTHERS: (one) => String(one.others),
+            KEY: "token_id",
+            PATH: "path",
+            "CLIENT ID": (one) => one.client_request_id ?? "",
+          },
+        },
+      );
+      if (isMore) showNextPage(terminal, requests.at(-1)?.request_id);
+    });
+}
+
+const shortTime = (one: { readonly created_at: number }): string =>
+  isoTime(one.created_at).slice(5, 16).replace("T", " ");
+
+const showNextPage = (terminal: Terminal, last: string | undefined): void =>
+  terminal.progress(`More requests: use --limit (up to ${maxListed}), or --after ${last} for the next page.`);
+
+type Rejected = Responses["GET /v1/rejected-requests"]["requests"][number];
+
+interface Found {
+  readonly attempts: readonly LoggedRequest[];
+  readonly rejection?: Rejected;
+}
+
+const describedRejection = (one: Rejected): string =>
+  [
+    one.request_id,
+    `rejected ${one.code}, HTTP ${one.status}`,
+    `model    ${one.model || "none named"}`,
+    `path     ${one.path}`,
+    `created  ${isoTime(one.created_at)}`,
+    ...(one.others > 0 ? [`others   ${one.others} more with this code in the same minute`] : []),
+  ].join("\n");
 
 const described = (one: LoggedRequest): string =>
   [

@@ -4,6 +4,7 @@ import type { ServiceTier } from "../../proto/service-tier.ts";
 import type { EndReason } from "../../proto/usage.ts";
 import type { ShownUsage, UsageValues } from "../../proto/usage-record.ts";
 import { notFound } from "../service-error.ts";
+import type { Rejection, RejectionFilter, RejectionStore } from "./rejections.ts";
 
 /** One attempt; the gateway starts another when one got no response. */
 export interface LoggedRequest
@@ -44,7 +45,7 @@ export interface LogPosition {
   readonly id: RequestId;
 }
 
-export interface RequestLogStore {
+export interface RequestLogStore extends Pick<RejectionStore, "rejections" | "rejection"> {
   /** The account's requests without voided attempts, newest first. Throws ReportTooLong. */
   page(
     account: AccountId,
@@ -75,12 +76,24 @@ export interface RequestLog {
   ): Promise<{ readonly requests: readonly LoggedRequest[]; readonly hasMore: boolean }>;
   /** Without an account: of any account. Throws requestUnknown. */
   find(id: string, account: AccountId | undefined): Promise<readonly LoggedRequest[]>;
+  /** Requests that no host recorded, newest first. `after`: last id of the previous page. Throws requestUnknown, ReportTooLong. */
+  rejections(
+    account: AccountId,
+    filter: RejectionFilter,
+    after: string | undefined,
+    limit: number,
+  ): Promise<{ readonly rejections: readonly Rejection[]; readonly hasMore: boolean }>;
+  /** As `find`, and if no host recorded the request, how it was rejected. Throws requestUnknown. */
+  findOwn(
+    id: string,
+    account: AccountId,
+  ): Promise<{ readonly attempts: readonly LoggedRequest[]; readonly rejection: Rejection | undefined }>;
 }
 
 export const requestUnknown = () =>
   notFound(
     "request_not_found",
-    "Request not found. A finished request is listed within seconds; a request refused before it reached a model is not recorded.",
+    "Request not found. A finished request is listed within seconds. Of many rejected requests in a minute, only some are kept.",
   );
 
 export function createRequestLog({ store }: { readonly store: RequestLogStore }): RequestLog {
@@ -99,6 +112,17 @@ export function createRequestLog({ store }: { readonly store: RequestLogStore })
       const attempts = await store.attempts(id, account);
       if (attempts.length === 0) throw requestUnknown();
       return attempts;
+    },
+    async rejections(account, filter, after, limit) {
+      const found = await store.rejections(account, filter, after, limit + 1);
+      if (!found) throw requestUnknown();
+      return { rejections: found.slice(0, limit), hasMore: found.length > limit };
+    },
+    async findOwn(id, account) {
+      const attempts = await store.attempts(id, account);
+      const rejection = attempts.length > 0 ? undefined : await store.rejection(id, account);
+      if (attempts.length === 0 && !rejection) throw requestUnknown();
+      return { attempts, rejection };
     },
   };
 }

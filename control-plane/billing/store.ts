@@ -24,6 +24,7 @@ export type {
 export type { ProviderStore, ProviderTerms } from "./providers.ts";
 export type * from "./quarantine-store.ts";
 export type { QuarantineProblem, SettledRecord } from "./record.ts";
+export type { Rejection, RejectionStore } from "./rejections.ts";
 export type { LabelStore, RequestLabel, RequestMarks } from "./request-labels.ts";
 export type { LoggedRequest, RequestLogStore } from "./request-log.ts";
 export type { BudgetScope } from "./scopes.ts";

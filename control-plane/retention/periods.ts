@@ -16,6 +16,8 @@ export const periods = {
   changes: days(7, 1),
   /** Names that clients gave their requests. */
   "request-labels": days(30, 1),
+  /** Requests that were rejected before a host recorded them. */
+  "rejected-requests": days(30, 1),
   /** Delivered counts of broken streams, once settled. */
   "delivered-counts": days(30, 1),
   /** Closed leases: a later usage record finds only its account's budget. */

@@ -20,6 +20,7 @@ import type { Quarantine } from "../billing/quarantine.ts";
 import { createQuarantine } from "../billing/quarantine.ts";
 import { createQuarantineDesk } from "../billing/quarantine-desk.ts";
 import type { TicketSeals } from "../billing/record.ts";
+import { createRejections } from "../billing/rejections.ts";
 import { createReportSlots } from "../billing/report-slots.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
 import { createRequestLog, type RequestLog } from "../billing/request-log.ts";
@@ -39,6 +40,7 @@ import { createGpuTimeStore } from "../store/money/gpu-time-store.ts";
 import { createLeaseStore } from "../store/money/lease-store.ts";
 import { createPriceStore } from "../store/money/price-store.ts";
 import { createQuarantineStore } from "../store/money/quarantine-store.ts";
+import { createRejectionStore } from "../store/money/rejection-store.ts";
 import { createRequestLogStore } from "../store/money/request-log-store.ts";
 import { createSettlementStore } from "../store/money/settlement-store.ts";
 import { createUnrecordedStore } from "../store/money/unrecorded-store.ts";
@@ -108,6 +110,7 @@ export async function createMoney(deps: {
   const stats = createDeploymentStatsStore(db);
   const usageDays = createUsageDays({ store: createUsageDayStore(db) });
   const endUsers = createEndUsers({ store: createEndUserStore(db) });
+  const rejections = createRejections({ store: createRejectionStore(db), log });
   const requestLog = createRequestLog({ store: createRequestLogStore(db) });
   return {
     replica,
@@ -130,8 +133,10 @@ export async function createMoney(deps: {
     requestLog: {
       ...requestLog,
       list: (account, ...asked) => reports.run(account, () => requestLog.list(account, ...asked)),
+      rejections: (account, ...asked) => reports.run(account, () => requestLog.rejections(account, ...asked)),
       failures: (caller, ...asked) => reports.run(caller, () => requestLog.failures(caller, ...asked)),
     } satisfies RequestLog,
+    rejections,
     stats: {
       requests: (account, ...asked) => reports.run(account, () => stats.requests(account, ...asked)),
       use: (id, account, ...asked) => reports.run(account, () => stats.use(id, account, ...asked)),
@@ -142,6 +147,7 @@ export async function createMoney(deps: {
       budgets.start();
       labels.start();
       lostAttempts.start();
+      rejections.start();
     },
     /** Stops in the order in which later parts depend on earlier ones. */
     async stop() {
@@ -150,6 +156,7 @@ export async function createMoney(deps: {
       await delivered.stop();
       await lostAttempts.stop();
       await labels.stop();
+      await rejections.stop();
       await upkeep.stop();
     },
   };

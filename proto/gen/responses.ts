@@ -1911,6 +1911,44 @@ export interface Responses {
     }[];
     has_more: boolean;
   };
+  "GET /v1/rejected-requests": {
+    requests: {
+      request_id: string;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * HTTP status
+       */
+      status: number;
+      /**
+       * Code of the error: /docs/errors
+       */
+      code: string;
+      /**
+       * As the request named it; empty: none, or the body was not read
+       */
+      model: string;
+      /**
+       * Id of the key; empty: without a key
+       */
+      token_id: string;
+      /**
+       * Path with the names of its parameters
+       */
+      path: string;
+      /**
+       * x-request-id of the client
+       */
+      client_request_id: string | null;
+      /**
+       * Later ones of the same minute and code that are counted, not listed: at most 5 per code and 20 in all are
+       */
+      others: number;
+    }[];
+    has_more: boolean;
+  };
   "GET /v1/requests/{request_id}": {
     attempts: {
       request_id: string;
@@ -1972,6 +2010,41 @@ export interface Responses {
        */
       cost: number;
     }[];
+    rejection?: {
+      request_id: string;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * HTTP status
+       */
+      status: number;
+      /**
+       * Code of the error: /docs/errors
+       */
+      code: string;
+      /**
+       * As the request named it; empty: none, or the body was not read
+       */
+      model: string;
+      /**
+       * Id of the key; empty: without a key
+       */
+      token_id: string;
+      /**
+       * Path with the names of its parameters
+       */
+      path: string;
+      /**
+       * x-request-id of the client
+       */
+      client_request_id: string | null;
+      /**
+       * Later ones of the same minute and code that are counted, not listed: at most 5 per code and 20 in all are
+       */
+      others: number;
+    };
   };
   "GET /v1/admin/requests": {
     requests: {

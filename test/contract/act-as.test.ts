@@ -32,6 +32,7 @@ const open = new Set([
   "/v1/user/loras",
   "/v1/webhooks/deliveries",
   "/v1/usage/days",
+  "/v1/rejected-requests",
   "/v1/requests",
   "/v1/requests/{request_id}",
   "/payment/checklist",

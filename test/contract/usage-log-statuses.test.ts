@@ -96,8 +96,36 @@ const requests: readonly Row[] = [
   { call: "GET /v1/requests", status: 401, key: null },
   { call: "GET /v1/requests/RequestOfAda", status: 200, holds: { attempts: [record] } },
   { call: "GET /v1/requests/unknown", status: 404, holds: { code: "request_not_found" } },
+  {
+    call: "GET /v1/requests/RejectedOfAda",
+    status: 200,
+    holds: { attempts: [], rejection: { code: "model_not_found", status: 404 } },
+  },
   { call: "GET /v1/requests/%00", status: 422 },
   { call: "GET /v1/requests/RequestOfAda", status: 401, key: null },
+];
+
+const rejection = {
+  request_id: "RejectedOfAda",
+  status: 404,
+  code: "model_not_found",
+  model: "org/unknown",
+  token_id: ada.key,
+  path: "/v1/chat/completions",
+  client_request_id: "mine",
+  others: 3,
+};
+const rejections: readonly Row[] = [
+  { call: "GET /v1/rejected-requests", status: 200, holds: { requests: [rejection], has_more: false } },
+  {
+    call: "GET /v1/rejected-requests?model=m&key=k&code=rate_limit_exceeded&after=RejectedOfAda&limit=1&from=now-1h&to=now",
+    status: 200,
+  },
+  { call: "GET /v1/rejected-requests?after=unknown", status: 404, holds: { code: "request_not_found" } },
+  { call: "GET /v1/rejected-requests?code=No", status: 422, holds: { detail: [{ loc: ["query", "code"] }] } },
+  { call: "GET /v1/rejected-requests?limit=201", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
+  { call: "GET /v1/rejected-requests?from=yesterday", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
+  { call: "GET /v1/rejected-requests", status: 401, key: null },
 ];
 
 const whole = { ...record, account: ada.account, instance_id: "instance-1" };
@@ -133,7 +161,7 @@ const ofDeployments: readonly Row[] = [
 
 describe("every endpoint of daily usage and the request log, and its statuses", () => {
   it.each(
-    [...days, ...users, ...requests, ...operators, ...ofDeployments].map(
+    [...days, ...users, ...requests, ...rejections, ...operators, ...ofDeployments].map(
       (row) => [`${row.call} ${row.status}`, row] as const,
     ),
   )("%s", (_name, row) => check(row));

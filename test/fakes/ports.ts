@@ -441,6 +441,7 @@ export function fakePorts() {
     readiness: () => ({ isReady: true }),
     registry,
     tally,
+    rejections: { note: () => {} },
     incidents: fakeIncidents(),
     top: createTop({ store: fakeTopStore() }),
     feed: new LiveFeed(fakeSeriesStore(), 20),

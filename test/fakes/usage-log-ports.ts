@@ -1,6 +1,7 @@
 // Use by day and the log of requests of one account, which asked once.
 
 import { createEndUsers } from "../../control-plane/billing/end-users.ts";
+import type { Rejection } from "../../control-plane/billing/rejections.ts";
 import { type LoggedRequest, requestUnknown } from "../../control-plane/billing/request-log.ts";
 import { createUsageDays } from "../../control-plane/billing/usage-days.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
@@ -34,6 +35,18 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
     inputTokens: 6,
     outputTokens: 3,
     charge: 70n,
+  };
+  const rejection: Rejection = {
+    id: "RejectedOfAda" as RequestId,
+    account,
+    key,
+    atMs,
+    model: "org/unknown",
+    route: "/v1/chat/completions",
+    status: 404,
+    code: "model_not_found",
+    label: "mine",
+    otherCount: 3,
   };
   const store = {
     dayUse: async (_account: AccountId, by: string) => ({
@@ -85,6 +98,14 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
       find: async (id, whose) => {
         if (id !== request.id || (whose !== undefined && whose !== account)) throw requestUnknown();
         return [request];
+      },
+      rejections: async (whose, _filter, after, limit) => {
+        if (after !== undefined && after !== rejection.id) throw requestUnknown();
+        return { rejections: whose === account ? [rejection].slice(0, limit) : [], hasMore: false };
+      },
+      findOwn: async (id, whose) => {
+        if (whose !== account || (id !== request.id && id !== rejection.id)) throw requestUnknown();
+        return id === request.id ? { attempts: [request], rejection: undefined } : { attempts: [], rejection };
       },
     },
   };

@@ -16,6 +16,7 @@ import { Loaded } from "../../ui/notice.tsx";
 import { Facts, Page, Section, Stats } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { type RejectedRequest, Rejection } from "./rejected-requests.tsx";
 
 const text = all.detail;
 
@@ -43,7 +44,7 @@ interface RequestDetailsProps {
 
 /** Page of a request. Operators also see whose it is and where it ran. */
 export function RequestDetails({ id, path, folder, keyName = () => undefined }: RequestDetailsProps): ReactNode {
-  const found = useGet<{ readonly attempts: readonly LoggedRequest[] }>(path);
+  const found = useGet<{ readonly attempts: readonly LoggedRequest[]; readonly rejection?: RejectedRequest }>(path);
   return (
     <Page
       title={text.title}
@@ -59,8 +60,9 @@ export function RequestDetails({ id, path, folder, keyName = () => undefined }: 
       }
     >
       <Loaded query={found}>
-        {({ attempts }) => (
+        {({ attempts, rejection }) => (
           <Stack gap="lg">
+            {rejection && <Rejection of={rejection} keyName={keyName(rejection.token_id)} />}
             {attempts.length > 1 && <Text size="sm">{text.attempts(attempts.length)}</Text>}
             {attempts.toReversed().map((one) => (
               <Attempt

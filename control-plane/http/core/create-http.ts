@@ -20,6 +20,7 @@ import type { Authenticator } from "../../accounts/caller.ts";
 import type { Idempotency } from "../../accounts/idempotency.ts";
 import type { Dashboards } from "../../agent-instances/dashboards.ts";
 import { spineOfLines } from "../../batches/line-spine.ts";
+import type { Rejections } from "../../billing/rejections.ts";
 import type { Dial } from "../../fleet/dial.ts";
 import { defaultLimits } from "../../inference/attempt.ts";
 import type { ByteBudget } from "../../inference/byte-budget.ts";
@@ -119,6 +120,7 @@ interface EdgeDeps {
   readonly corsOrigins: AllowedOrigins;
   readonly registry: Registry;
   readonly tally: Pick<RequestTally, "note">;
+  readonly rejections: Pick<Rejections, "note">;
   readonly feed: LiveFeed;
   /** Undefined: the default ones. */
   readonly liveLimits?: Partial<LiveStreamLimits>;
@@ -150,6 +152,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     metrics: createEdgeMetrics(deps.registry),
     live,
     tally: deps.tally,
+    rejections: deps.rejections,
     bodies: deps.bodies,
     addresses: deps.addresses ?? new AddressLimits(defaultAddressLimits, () => false),
     waits: deps.bodyWaits ?? deadlines,

@@ -234,6 +234,7 @@ function enteringOne(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDep
     const spoken = endpoint.dialectOf?.(headers) ?? dialect;
     const state = new RequestState(deps, meter, spoken, request.id, headers, reply.raw);
     state.isSecure = request.protocol === "https";
+    state.isInference = access === "inference" && method !== "GET";
     request.state = state;
     const enter = (caller: Caller): void => {
       state.credential = caller;

@@ -9,6 +9,7 @@ import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { UsageFigures } from "../../../proto/usage.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import type { Session } from "../../accounts/sessions.ts";
+import type { Rejections } from "../../billing/rejections.ts";
 import type { ModelAbout } from "../../catalog/model-meta.ts";
 import { type ByteBudget, smallBytes } from "../../inference/byte-budget.ts";
 import type { Completion, Trace } from "../../inference/completion.ts";
@@ -30,6 +31,7 @@ export interface StateDeps {
   readonly metrics: EdgeMetrics;
   readonly live: LiveMetrics;
   readonly tally: Pick<RequestTally, "note">;
+  readonly rejections: Pick<Rejections, "note">;
   readonly bodies: ByteBudget;
   /** Detects stalled bodies. */
   readonly waits: Deadlines;
@@ -82,6 +84,10 @@ export class RequestState implements Trace {
   model: string | undefined;
   about: ModelAbout | undefined;
   operation: Completion["kind"] | undefined;
+  /** A request for inference: rejections of it are listed to its account. */
+  isInference = false;
+  /** As the request names it, before it is resolved. */
+  namedModel: string | undefined;
   isStream = false;
   /** The request came over TLS, to this port or to a trusted proxy. */
   isSecure = false;
@@ -193,8 +199,25 @@ export class RequestState implements Trace {
       if (this.refusal === undefined && !isGone) this.#deps.live.note(this);
       if (this.caller) this.#deps.tally.note(this.caller.account, this, this.refusal?.status ?? gone ?? status);
     }
+    if (this.isInference && this.refusal !== undefined && this.firstByteAtMs === 0) this.#rejected(this.refusal);
     this.#write(status, seconds, this.refusal?.code ?? gone);
     this.#deps.onClosed();
+  }
+
+  #rejected({ status, code }: Refusal): void {
+    const { caller } = this;
+    if (!caller || caller.account === "") return;
+    this.#deps.rejections.note({
+      id: this.requestId,
+      account: caller.account,
+      key: caller.key,
+      atMs: this.admittedAtMs,
+      model: this.model ?? this.namedModel ?? "",
+      route: this.meter.route,
+      status,
+      code,
+      label: this.label ?? null,
+    });
   }
 
   #write(status: number, seconds: number, error: string | undefined): void {

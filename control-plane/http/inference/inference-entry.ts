@@ -72,6 +72,7 @@ export class InferenceEntry {
     const client = this.#deps.clientOf(req);
     const state = new RequestState(this.#deps, post.meter, post.dialect, randomId(24), headers, res);
     state.isSecure = client.isSecure;
+    state.isInference = true;
     const refuse = (error: unknown): void => {
       const refusal = refusalOf(error, post.bodyLimitBytes);
       state.refusal = refusal;
@@ -91,8 +92,10 @@ export class InferenceEntry {
           refuseCompressed(headers);
           if (bytes.length === 0) throw bodyMissing();
           const { value, exact } = readJson(bytes);
-          this.#validate(post.body, value);
           const body = value as Record<string, unknown>;
+          const named = body?.["model"];
+          if (typeof named === "string") state.namedModel = named;
+          this.#validate(post.body, value);
           post.handler({ headers, params: {}, query, body, readBody: { bytes, exact } }, state, res);
         } catch (error) {
           refuse(error);

@@ -82,8 +82,9 @@ function nativeRoute(
     spoken(deps.voices, nameOf(request), request, state, (model) => read(spine, model, request, state)),
   );
   return (request: FastifyRequest, reply: FastifyReply): unknown => {
-    if ((request.body as NativeRequest).webhook == null) return relay(request, reply);
     const state = request.state as RequestState;
+    state.namedModel = nameOf(request);
+    if ((request.body as NativeRequest).webhook == null) return relay(request, reply);
     return once(
       deps,
       { name: route, dialect: state.dialect, holdsSecrets: false, isPaid: true },

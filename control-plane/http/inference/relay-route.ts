@@ -148,6 +148,7 @@ async function run(spine: Spine, known: Relayed | Reply, client: ClientSink, sta
   const { completion, through, insteadOf, left } = known;
   state.operation = completion.kind;
   state.isStream = completion.stream;
+  state.namedModel = completion.model;
   const sink = through?.(client) ?? client;
   const hasRun = await completeInstead(spine, state.caller as Caller, completion, sink, state, insteadOf);
   if (hasRun && client.isGone) left?.();

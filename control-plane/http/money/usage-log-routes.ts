@@ -7,6 +7,7 @@ import { serviceTiers } from "../../../proto/service-tier.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { type EndReason, endReasons } from "../../../proto/usage.ts";
 import { type ShownColumn, type ShownUsage, shownFields } from "../../../proto/usage-record.ts";
+import type { Rejection } from "../../billing/rejections.ts";
 import type { LoggedRequest } from "../../billing/request-log.ts";
 import { maxDays, type UsageDay, type UsageDimension, usageDimensions } from "../../billing/usage-days.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -135,7 +136,37 @@ export type AdminRequestRecord = Static<typeof AdminRequestRecord>;
 
 const RequestPage = Type.Object({ requests: Type.Array(RequestRecord), has_more: Type.Boolean() });
 const AdminRequestPage = Type.Object({ requests: Type.Array(AdminRequestRecord), has_more: Type.Boolean() });
-const Attempts = Type.Object({ attempts: Type.Array(RequestRecord) });
+export const RejectedRequest = Type.Object({
+  request_id: Type.String(),
+  created_at: Type.Integer({ description: "Unix seconds" }),
+  status: Type.Integer({ description: "HTTP status" }),
+  code: Type.String({ description: "Code of the error: /docs/errors" }),
+  model: Type.String({ description: "As the request named it; empty: none, or the body was not read" }),
+  token_id: Type.String({ description: "Id of the key; empty: without a key" }),
+  path: Type.String({ description: "Path with the names of its parameters" }),
+  client_request_id: nullable.string({ description: "x-request-id of the client" }),
+  others: Type.Integer({
+    description:
+      "Later ones of the same minute and code that are counted, not listed: at most 5 per code and 20 in all are",
+  }),
+});
+export type RejectedRequest = Static<typeof RejectedRequest>;
+const RejectedPage = Type.Object({ requests: Type.Array(RejectedRequest), has_more: Type.Boolean() });
+
+const RejectedQuery = Type.Object({
+  model: RequestsQuery.properties.model,
+  key: RequestsQuery.properties.key,
+  code: Type.Optional(Type.String({ maxLength: 64, pattern: "^[a-z0-9_]+$", description: "Code of the error" })),
+  from: RequestsQuery.properties.from,
+  to: RequestsQuery.properties.to,
+  after: RequestsQuery.properties.after,
+  limit: RequestsQuery.properties.limit,
+});
+
+const Attempts = Type.Object({
+  attempts: Type.Array(RequestRecord),
+  rejection: Type.Optional(RejectedRequest),
+});
 const AdminAttempts = Type.Object({ attempts: Type.Array(AdminRequestRecord) });
 
 const params = Type.Object({ request_id: Type.String({ maxLength: 256, pattern: "^[^\\u0000]*$" }) });
@@ -176,15 +207,29 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     },
   });
 
+  own.get("/v1/rejected-requests", {
+    isOpenToOperators: true,
+    summary: "List requests that were rejected before a host recorded them, newest first",
+    query: RejectedQuery,
+    answer: RejectedPage,
+    refusals: [404, 429],
+    async handler({ caller, query: { from = "now-7d", to, after, limit = 50, ...filter } }) {
+      const range = readRange(from, to, Date.now());
+      const page = await requestLog.rejections(caller.account, { ...range, ...filter }, after, limit);
+      return { requests: page.rejections.map(renderRejection), has_more: page.hasMore };
+    },
+  });
+
   own.get("/v1/requests/:request_id", {
     isOpenToOperators: true,
     summary: "List attempts of a request, by its id or the x-request-id of the client",
     params,
     answer: Attempts,
     refusals: [404],
-    handler: async ({ caller, params: { request_id: id } }) => ({
-      attempts: (await requestLog.find(id, caller.account)).map(renderRequest),
-    }),
+    async handler({ caller, params: { request_id: id } }) {
+      const { attempts, rejection } = await requestLog.findOwn(id, caller.account);
+      return { attempts: attempts.map(renderRequest), ...(rejection && { rejection: renderRejection(rejection) }) };
+    },
   });
 
   admin.get("/v1/admin/requests", {
@@ -269,6 +314,18 @@ function renderRequest(one: LoggedRequest): RequestRecord {
     cost: cents(nano(one.charge)),
   };
 }
+
+const renderRejection = (one: Rejection): RejectedRequest => ({
+  request_id: one.id,
+  created_at: unixSeconds(one.atMs),
+  status: one.status,
+  code: one.code,
+  model: one.model,
+  token_id: one.key,
+  path: one.route,
+  client_request_id: one.label,
+  others: one.otherCount,
+});
 
 const renderRequestForOperator = (one: LoggedRequest): AdminRequestRecord => ({
   ...renderRequest(one),

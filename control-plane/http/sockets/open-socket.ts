@@ -137,6 +137,8 @@ export class OpenSocket {
     state.isSecure = isSecure;
     state.caller = this.caller;
     state.operation = completion.kind;
+    state.isInference = true;
+    state.namedModel = completion.model;
     state.isStream = true;
     state.client = sink;
     this.turns += 1;

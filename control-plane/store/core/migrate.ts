@@ -35,6 +35,7 @@ import * as mailLinks from "../migrations/0069-mail-links.ts";
 import * as endUserMonths from "../migrations/0071-end-user-months.ts";
 import * as settleEndUserMonths from "../migrations/0072-settle-end-user-months.ts";
 import * as sessionOrigin from "../migrations/0074-session-origin.ts";
+import * as rejectedRequests from "../migrations/0075-rejected-requests.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -73,6 +74,7 @@ const migrations: Record<string, Migration> = {
   "0071-end-user-months": endUserMonths,
   "0072-settle-end-user-months": settleEndUserMonths,
   "0074-session-origin": sessionOrigin,
+  "0075-rejected-requests": rejectedRequests,
 };
 
 /** Lock of Kysely's migrations, which itself waits up to an hour for it. */

@@ -12,6 +12,9 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
   "request-labels": (before, limit) => sql`
     delete from request_label where request_id in (
       select request_id from request_label where at < ${before} order by at limit ${limit})`,
+  "rejected-requests": (before, limit) => sql`
+    delete from rejected_request where request_id in (
+      select request_id from rejected_request where at < ${before} order by at limit ${limit})`,
   "delivered-counts": (before, limit) => sql`
     delete from delivered_count where (request_id, attempt) in (
       select request_id, attempt from delivered_count d where at < ${before}

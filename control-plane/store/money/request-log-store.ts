@@ -3,9 +3,10 @@ import type { AccountId, KeyId, RequestId } from "../../../proto/ids.ts";
 import type { ServiceTier } from "../../../proto/service-tier.ts";
 import { endedAsAsked } from "../../../proto/usage.ts";
 import { type ShownUsage, shownFields } from "../../../proto/usage-record.ts";
-import type { LoggedRequest, RequestLogStore } from "../../billing/store.ts";
+import type { LoggedRequest, RejectionStore, RequestLogStore } from "../../billing/store.ts";
 import { asked, tooLong } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
+import { createRejectionStore } from "./rejection-store.ts";
 
 const columns = [
   "requestId",
@@ -34,7 +35,7 @@ export function createRequestLogStore(db: Db): RequestLogStore {
     .select(sql<string | null>`(select name from end_user where end_user_id = usage.end_user)`.as("user"))
     .where("gpuMs", "=", 0n);
 
-  return asked<RequestLogStore>({
+  const log = asked<Omit<RequestLogStore, keyof RejectionStore>>({
     async page(account, { fromMs, toMs, ...filter }, after, limit) {
       // No index is by model.
       const period =
@@ -114,6 +115,7 @@ export function createRequestLogStore(db: Db): RequestLogStore {
       return labelled.length === 0 ? [] : named(labelled.map((row) => row.requestId));
     },
   });
+  return { ...log, ...createRejectionStore(db) };
 }
 
 /** Returns the part of a period that has usage of a model, by whole days; undefined: it has none. */

@@ -237,6 +237,22 @@ export interface MoneyTables {
   };
   /** Months whose sums of end users are to be added (`sum_end_user_month`), from before these were stored. */
   endUserUnsummed: { accountId: AccountId; month: number };
+  /** Requests that ended with an error before a host recorded them (billing/rejections.ts). */
+  rejectedRequest: {
+    requestId: string;
+    accountId: AccountId;
+    /** Empty: a browser session. */
+    keyId: string;
+    at: Time;
+    /** As requested; empty: none. */
+    model: string;
+    route: string;
+    status: number;
+    code: string;
+    label: string | null;
+    /** Others of the same account, minute and code that are not stored. */
+    others: Generated<number>;
+  };
   /** Append only. Token, character, audio and image rates are nano-USD per million units (audio: per million milliseconds). */
   price: {
     priceVersion: Generated<bigint>;

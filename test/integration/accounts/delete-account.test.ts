@@ -101,6 +101,7 @@ const swept = [
   "file",
   "batch",
   "idempotency",
+  "rejected_request",
   "request_label",
   "delivered_count",
   "request_series",

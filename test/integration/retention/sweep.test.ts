@@ -44,6 +44,12 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "request_label",
     column: "request_id",
   },
+  "rejected-requests": {
+    insert: `insert into rejected_request (request_id, account_id, key_id, at, model, route, status, code)
+      values ($1, 'u:1', 'k1', $2, 'm', '/v1/chat/completions', 404, 'model_not_found')`,
+    table: "rejected_request",
+    column: "request_id",
+  },
   "delivered-counts": {
     insert: `with settled as (
       insert into usage (request_id, attempt, admitted_at, account_id, key_id, replica_id, model, deploy_id, instance_id,

@@ -201,6 +201,7 @@ async function insertTheRest(url: string): Promise<void> {
      insert into limit_alert (budget_id, percent, lim, account_id, spent)
        select 'account-month/' || account_id || '/203001', 50, 2, account_id, 1 from account where display_name = 'bob';
      insert into usage_undivided values (${account}, 24360);
+     insert into rejected_request values ('request', ${account}, 'key', now(), 'm', '/v1/chat/completions', 404, 'model_not_found', null, 0);
      insert into end_user_unsummed values (${account}, 24360);
      insert into usage_token values (${account}, '2026-01-01', 'jwt/old', 'key', 1, 2, 3, 4);
      insert into kek (version, fingerprint, in_use_at) values (1, '\\x03', now());

@@ -1,0 +1,86 @@
+// Requests that ended with an error before a model ran them: their list, and the facts of one.
+import { Alert, Stack } from "@mantine/core";
+import { IconTool } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+import type { Responses } from "../../../proto/gen/responses.ts";
+import { useGet } from "../../api/hooks.ts";
+import { text as all } from "../../text/request-log.ts";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { count, inUtc } from "../../ui/format.ts";
+import { Link } from "../../ui/link.tsx";
+import { Loaded } from "../../ui/notice.tsx";
+import { Facts, Section } from "../../ui/page.tsx";
+import { Ago } from "../../ui/time.tsx";
+
+export type RejectedRequest = Responses["GET /v1/rejected-requests"]["requests"][number];
+
+const text = all.rejected;
+const maxRows = 200;
+
+export function RejectedList({ keyNames }: { readonly keyNames: ReadonlyMap<string, string> }): ReactNode {
+  const found = useGet<Responses["GET /v1/rejected-requests"]>(`/v1/rejected-requests?limit=${maxRows}`);
+  return (
+    <Loaded query={found}>
+      {({ requests }) => (
+        <DataTable
+          name="rejected requests"
+          rows={requests}
+          columns={columnsOf(keyNames)}
+          keyOf={(one) => one.request_id}
+          empty={text.empty}
+        />
+      )}
+    </Loaded>
+  );
+}
+
+const columnsOf = (keyNames: ReadonlyMap<string, string>): readonly Column<RejectedRequest>[] => [
+  {
+    name: all.columns.request,
+    value: (one) => one.request_id,
+    show: (one) => (
+      <Link to={`/request-log/${encodeURIComponent(one.request_id)}`} ff="monospace" fz="xs">
+        {one.request_id}
+      </Link>
+    ),
+  },
+  { name: all.columns.time, value: (one) => one.created_at, show: (one) => <Ago at={one.created_at} /> },
+  { name: text.code, value: (one) => `${one.status} ${one.code}` },
+  { name: all.columns.model, value: (one) => one.model },
+  {
+    name: all.columns.key,
+    value: (one) => (one.token_id === "" ? all.noKey : (keyNames.get(one.token_id) ?? one.token_id)),
+  },
+  { name: text.path, value: (one) => one.path, isMinor: true },
+  { name: text.others, value: (one) => one.others, show: (one) => count(one.others), isMinor: true },
+];
+
+interface RejectionProps {
+  readonly of: RejectedRequest;
+  readonly keyName: string | undefined;
+}
+
+export function Rejection({ of: one, keyName }: RejectionProps): ReactNode {
+  return (
+    <Stack gap="md">
+      <Alert variant="light" color="red" icon={<IconTool />} title={`${all.detail.status(one.status)}: ${one.code}`}>
+        {text.notBilled}{" "}
+        <a href={`/docs/errors#${one.code}`} target="_blank" rel="noreferrer">
+          {text.explanation}
+        </a>
+      </Alert>
+      <Section title={text.facts}>
+        <Facts
+          of={[
+            { label: all.columns.model, value: one.model === "" ? text.noModel : one.model },
+            { label: all.columns.key, value: one.token_id === "" ? all.noKey : (keyName ?? one.token_id) },
+            { label: text.path, value: <code>{one.path}</code> },
+            { label: all.detail.accepted, value: inUtc(one.created_at * 1000) },
+            one.client_request_id !== null && { label: text.clientId, value: one.client_request_id },
+            one.others > 0 && { label: text.others, value: text.like(count(one.others)) },
+          ]}
+        />
+      </Section>
+    </Stack>
+  );
+}
