@@ -184,6 +184,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     modelScopeEndpoint: originsOf(settings, "MODELSCOPE_ENDPOINT")[0],
     backups: readBackupSettings(text, dataDir, (sentence) => problems.push(sentence)),
     rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
+    /** Accounts may open terminals in their own rented containers and agent instances. */
+    allowsTerminals: oneOf("STOKER_TERMINALS", ["0", "1"], "0") === "1",
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     /** Minimum time awake before a model is put to sleep for another one; undefined: by the time that its last wake took. */

@@ -7,6 +7,7 @@ import { type Logger, pino } from "pino";
 import { isLoopbackHost } from "../proto/address-rules.ts";
 import { readBearerSecret } from "../proto/bearer-secret.ts";
 import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { InstanceId } from "../proto/ids.ts";
 import { createLogDestination } from "../proto/log-destination.ts";
 import { createAdapterFiles } from "./adapters/adapter-files.ts";
 import { Adapters } from "./adapters/adapters.ts";
@@ -227,6 +228,7 @@ async function wireAgent({ config, log, version, isStopping, ports }: Process, h
     adapters.setDesired(wanted);
     void dropOldGraphs(graphsDirOf(config), new Set(wanted.instances.map(({ deployId }) => deployId)), Date.now());
     reconciler.setDesired(wanted);
+    ingress.allowTerminals(terminalInstances(wanted));
   };
   const engines = createEnginePages(config.nodeName, () => performance.now());
   const samples = new Samples({
@@ -311,6 +313,7 @@ async function createDataPath(
     ticketTimeMs: control.clock.ticketTimeMs,
     spool: state.spool,
     logs: (id, range, signal) => driver.logs(id, range, signal),
+    openShell: config.allowsTerminals ? driver.openShell : undefined,
     weights,
     log,
     metrics: metrics.registry,
@@ -357,6 +360,12 @@ function loopPartsOf(
     drainMs: 30_000,
     stopGraceMs: 10_000,
   };
+}
+
+/** Containers that belong to an account, not to a model that several may use. */
+function terminalInstances({ instances, tombstones }: DesiredState__Output): ReadonlySet<InstanceId> {
+  const own = instances.filter(({ engine }) => engine === "container" || engine === "agent_instance");
+  return new Set(own.map(({ instanceId }) => instanceId as InstanceId)).difference(new Set(tombstones as InstanceId[]));
 }
 
 const graphsDirOf = ({ dataDir }: AgentConfig) => join(dataDir, "graphs");

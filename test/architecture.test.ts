@@ -47,6 +47,7 @@ const featurePorts = [
   "inference/",
   "containers/",
   "agent-instances/",
+  "terminals/",
   "webhooks/",
   "batches/",
   "responses/",
@@ -73,6 +74,7 @@ const zones: Readonly<Record<string, Zone>> = {
       "deployments/",
       "containers/",
       "agent-instances/",
+      "terminals/",
       "webhooks/",
       "batches/",
       "responses/",
@@ -117,6 +119,7 @@ const zones: Readonly<Record<string, Zone>> = {
       .map((flow) => `control-plane/${flow}`)
       .concat(common),
   },
+  "control-plane/terminals/": { may: ["control-plane/deployments/", "control-plane/fleet/", ...common] },
   "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", ...common] },
   ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [...common, "control-plane/write-file.ts"] }])),
   "control-plane/store/": { may: [...common], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },

@@ -3,6 +3,7 @@
 import type Docker from "dockerode";
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
+import type { TerminalSize } from "../../proto/terminal-tunnel.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError, type Observed } from "../reconcile/driver.ts";
 import { parseRange } from "./bridge-network.ts";
 import { readContainerLog } from "./container-log.ts";
@@ -15,6 +16,7 @@ import { observeContainer } from "./observe-container.ts";
 import { isPortOpen } from "./port-open.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { pullImage } from "./pull-image.ts";
+import { endLeftShells, openShell } from "./shell.ts";
 
 export interface DockerDriverOptions {
   readonly log: Logger;
@@ -53,6 +55,7 @@ export class DockerDriver implements ContainerDriver {
   readonly #closing = new AbortController();
   readonly #listeners: (() => void)[] = [];
   #isSwept = false;
+  #leftShells: Promise<void> | undefined;
 
   constructor(options: DockerDriverOptions) {
     this.#options = options;
@@ -195,12 +198,26 @@ export class DockerDriver implements ContainerDriver {
     }
   }
 
+  /** Once: later shells are this agent's own. */
+  async #endLeftShells(containers: readonly { readonly id: string; readonly state: string }[]): Promise<void> {
+    const running = containers.filter(({ state }) => state === "running");
+    await Promise.all(
+      running.map(({ id }) =>
+        endLeftShells(this.#client, { container: id, user: this.#profile.shellUser }, this.#closing.signal).catch(
+          (err) => this.#log.warn({ err, container: id }, "could not end the shells of an earlier agent"),
+        ),
+      ),
+    );
+  }
+
   readonly name = "docker";
 
   readonly list: ContainerDriver["list"] = (signal) =>
     this.#client.call(signal, async (docker, bound) => {
       if (!this.#isSwept) await this.#sweep(docker, bound);
       const found = await this.#containersOf(docker, undefined, bound);
+      // Not awaited: it must not delay the observation.
+      this.#leftShells ??= this.#endLeftShells(found);
       const ids = found.map((one) => one.instanceId);
       await this.#profile.uphold?.(ids, docker, bound);
       const seen = await Promise.all(
@@ -253,6 +270,17 @@ export class DockerDriver implements ContainerDriver {
       const framed = await ignoring(404, docker.getContainer(newest.id).logs({ ...options, abortSignal: bound }));
       return readContainerLog(Buffer.from(framed ?? ""), range);
     });
+
+  readonly openShell = async (id: InstanceId, size: TerminalSize, signal: AbortSignal) => {
+    await this.#leftShells;
+    const here = await this.#client.call(signal, (docker, bound) => this.#containersOf(docker, id, bound));
+    const frozen = here.some(({ state }) => state === "paused");
+    if (frozen) throw new DriverError("start_failed", "its container is frozen for a backup", { retryable: true });
+    const container = here.find(({ state }) => state === "running");
+    return (
+      container && openShell(this.#client, { container: container.id, user: this.#profile.shellUser }, size, signal)
+    );
+  };
 
   readonly watch: ContainerDriver["watch"] = (onChange) => {
     this.#listeners.push(onChange);

@@ -5,6 +5,8 @@ import type { ContainerPlan, Observed } from "../reconcile/driver.ts";
 
 /** Creation and dependencies of a driver's containers: models and rentals differ only in these. */
 export interface ContainerProfile {
+  /** User of shells in the container; default: the image's own. */
+  readonly shellUser?: string;
   /** Asked right before the container is made; its labels make it ours. */
   config(plan: ContainerPlan, docker: Docker, signal: AbortSignal): Promise<ContainerCreateOptions>;
   /** Creates what the container needs before its start. Idempotent. */

@@ -40,6 +40,8 @@ export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
   let failures = 0;
 
   return {
+    // The user of SSH.
+    shellUser: "ubuntu",
     config: (plan, docker, signal) =>
       networks.alone(async () => {
         const limitsDisk = options.diskBytes > 0 && (await canLimitDisk(docker, signal));

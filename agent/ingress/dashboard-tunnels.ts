@@ -6,6 +6,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { dashboardProtocol } from "../../proto/dashboard-tunnel.ts";
 import type { InstanceId } from "../../proto/ids.ts";
+import { refuseUpgrade } from "./refuse-upgrade.ts";
 
 /** Enough for two gateways, each with 128 open requests and as many connections kept for reuse. */
 const maxPerInstance = 512;
@@ -16,21 +17,6 @@ const flushMs = 2_000;
 const idleMs = 15 * 60_000;
 /** Bounds how slowly the last bytes of an ended program are read. `unreadMs`: parameter for tests. */
 const patience = { unreadMs: idleMs };
-
-const reasons = {
-  401: "Unauthorized",
-  403: "Forbidden",
-  404: "Not Found",
-  429: "Too Many Requests",
-  502: "Bad Gateway",
-  503: "Service Unavailable",
-} as const;
-
-export function refuseUpgrade(socket: Duplex, status: keyof typeof reasons): void {
-  const head = `HTTP/1.1 ${status} ${reasons[status]}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
-  // The server's timeouts no longer apply to this socket, and its peer may never close its side.
-  socket.end(head, () => socket.destroy());
-}
 
 export function createDashboardTunnels(log: Pick<Logger, "info">, endMs: number, { unreadMs } = patience) {
   const tunnels = new Map<InstanceId, Set<() => void>>();

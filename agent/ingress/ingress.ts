@@ -6,7 +6,6 @@ import type { Duplex } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
-import { dashboardProtocol, dashboardPurpose } from "../../proto/dashboard-tunnel.ts";
 import { Deadlines } from "../../proto/deadlines.ts";
 import { sharedPath, sharedProtocol } from "../../proto/frames.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
@@ -18,7 +17,6 @@ import type { RouteTarget } from "../reconcile/ports.ts";
 import type { Answer } from "./answer.ts";
 import { AttemptRecord } from "./attempt-record.ts";
 import { answerLogs, type ReadLogs } from "./control-routes.ts";
-import { createDashboardTunnels, refuseUpgrade } from "./dashboard-tunnels.ts";
 import { type IngressTls, openDoor } from "./door.ts";
 import { isEnginePath } from "./engine-paths.ts";
 import { Forward } from "./forward.ts";
@@ -28,11 +26,14 @@ import { defaultLimits, type Limits } from "./limits.ts";
 import { faultPoint, type Plane } from "./plane.ts";
 import { type ReadBody, readBody } from "./read-body.ts";
 import { answerJson, errorBody, refuse } from "./refuse.ts";
+import { refuseUpgrade } from "./refuse-upgrade.ts";
 import { acceptShared, type SharedServer } from "./shared-connection.ts";
 import type { UsageSpool } from "./spool.ts";
 import { StoppingRequests } from "./stopping-requests.ts";
 import { Target } from "./target.ts";
 import { createTenantDigest } from "./tenant.ts";
+import type { OpenShell } from "./terminals.ts";
+import { createTunnels } from "./tunnels.ts";
 
 export interface IngressOptions {
   readonly host: string;
@@ -50,6 +51,8 @@ export interface IngressOptions {
   readonly logs: ReadLogs;
   /** Serves the weights cache to neighbours; callers have a ticket of this host. */
   readonly weights?: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+  /** Absent: the operator allows no terminals on this host. */
+  readonly openShell?: OpenShell | undefined;
   readonly log: Logger;
   readonly metrics?: Registry;
   readonly limits?: Partial<Limits>;
@@ -84,7 +87,7 @@ export class Ingress {
   readonly #stopping = new Map<DeploymentId, StoppingRequests>();
   /** Targets that left the set, with their unanswered requests: kept until `serverEnded` counts these or the instance is removed. */
   readonly #gone = new Map<InstanceId, Target>();
-  readonly #dashboards: ReturnType<typeof createDashboardTunnels>;
+  readonly #tunnels: ReturnType<typeof createTunnels>;
   readonly #shared = new Set<SharedServer>();
   readonly #door: ReturnType<typeof openDoor>;
   readonly #server: Server;
@@ -107,7 +110,13 @@ export class Ingress {
       tenantOf: createTenantDigest(),
       heldBodyBytes: 0,
     };
-    this.#dashboards = createDashboardTunnels(options.log, this.#limits.dashboardEndMs);
+    this.#tunnels = createTunnels({
+      ...options,
+      ticketTimeMs: this.#ticketTimeMs,
+      dashboardEndMs: this.#limits.dashboardEndMs,
+      dashboardOf: (id) => this.#targets.get(id)?.spec.dashboard,
+      openShell: options.openShell,
+    });
     const bounds = {
       requestTimeout: 120_000,
       headersTimeout: this.#limits.headMs,
@@ -223,32 +232,13 @@ export class Ingress {
     } else this.#noSuchPath(answer);
   };
 
-  #openDashboard(req: IncomingMessage, socket: Duplex, first: Buffer): void {
-    const at = instancePathOf(req.url ?? "");
-    const ticket = verifyTicket(
-      String(req.headers["x-stoker-ticket"] ?? ""),
-      this.#options.keys(),
-      this.#ticketTimeMs(),
-    );
-    if (at?.path !== "/dashboard") refuseUpgrade(socket, 404);
-    else if (typeof ticket !== "string" && ticket.instanceId === at.id && ticket.model === dashboardPurpose)
-      this.#dashboards.open(at.id, this.#targets.get(at.id)?.spec.dashboard, socket, first);
-    else {
-      this.#log.warn(
-        { instance: at.id, problem: typeof ticket === "string" ? ticket : "other_purpose" },
-        "ticket refused",
-      );
-      refuseUpgrade(socket, 401);
-    }
-  }
-
   readonly #upgrade = (req: IncomingMessage, socket: Duplex, first: Buffer): void => {
     // node:http removes its own listener: without one a reset by the peer would end this process.
     socket.on("error", () => socket.destroy());
     const wanted = req.headers.upgrade;
     if (!this.#door.allows(socket, req.url ?? "")) refuseUpgrade(socket, 403);
     else if (this.#isClosing || this.#door.isExpired(socket)) refuseUpgrade(socket, 503);
-    else if (wanted === dashboardProtocol) this.#openDashboard(req, socket, first);
+    else if (this.#tunnels.takes(wanted)) this.#tunnels.open(req, socket, first);
     else if (wanted === sharedProtocol && req.url === sharedPath) this.#openShared(socket, first);
     else refuseUpgrade(socket, 404);
   };
@@ -292,8 +282,11 @@ export class Ingress {
         );
       }
     }
-    this.#dashboards.keep((id) => this.#targets.get(id)?.spec.dashboard !== undefined);
+    this.#tunnels.keepDashboards((id) => this.#targets.get(id)?.spec.dashboard !== undefined);
   };
+
+  /** Instances in whose containers their accounts may open terminals. */
+  readonly allowTerminals = (ids: ReadonlySet<InstanceId>) => this.#tunnels.allowTerminals(ids);
 
   readonly stats = (id: InstanceId) => {
     const target = this.#targets.get(id);
@@ -356,7 +349,7 @@ export class Ingress {
   /** Refuses new requests, gives those in flight `drainMs`, then cuts them and records their usage; dashboards likewise. */
   readonly close = async (drainMs: number) => {
     this.#isClosing = true;
-    const dashboardsEnded = this.#dashboards.close(drainMs);
+    const tunnelsEnded = this.#tunnels.close(drainMs);
     const all = [...this.#targets.values(), ...this.#leaving];
     for (const target of all) target.markDraining();
     let isClosed = !this.#server.listening;
@@ -365,7 +358,7 @@ export class Ingress {
     });
     await Promise.all(all.map((target) => target.drained(drainMs)));
     await this.#cut(all);
-    await dashboardsEnded;
+    await tunnelsEnded;
     // Give answers that have just ended one second to be sent.
     for (let i = 0; i < 50 && !isClosed; i++) {
       this.#server.closeIdleConnections();

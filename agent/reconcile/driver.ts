@@ -1,8 +1,11 @@
 // The port through which the reconciler runs instances. Implemented by docker/ and process/ (and external/ for servers
 // that already run). A driver owns only containers with its labels; ids and generations are its only keys.
+
+import type { Duplex } from "node:stream";
 import type { ServerApi } from "../../proto/api-formats.ts";
 import type { BearerSecret } from "../../proto/bearer-secret.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { TerminalSize } from "../../proto/terminal-tunnel.ts";
 
 /** Container to run: engines/ makes it from an InstanceSpec, pure; the driver adds only isolation. */
 export interface ContainerPlan {
@@ -101,6 +104,7 @@ type DriverErrorCode =
   | "no_space"
   | "port_in_use"
   | "engine_away"
+  | "no_shell"
   | "start_failed";
 
 /** A driver call that failed with a reason for the customer; `retryable` false ends the instance as failed. */
@@ -129,6 +133,17 @@ export interface LogRange {
   readonly limit: number;
 }
 
+/** A shell in a container, with a terminal of its own. */
+export interface Shell {
+  /** What is typed and what is printed. Ends when the shell does. */
+  readonly stream: Duplex;
+  resize(size: TerminalSize): Promise<void>;
+  /** Exit code of the shell, once its stream has ended; null: unknown. */
+  exitCode(): Promise<number | null>;
+  /** Ends the shell and everything that it started in its session. No-op when it has ended. Must not reject. */
+  end(): Promise<void>;
+}
+
 export interface ContainerDriver {
   readonly name: "docker" | "process" | "external";
   /** Returns everything this driver owns on this host, running or not, also if an earlier agent started it. */
@@ -147,6 +162,11 @@ export interface ContainerDriver {
   remove(id: InstanceId, signal: AbortSignal): Promise<void>;
   /** Ascending by time; secrets redacted; the last `limit` lines unless only `fromMs` is given. */
   logs(id: InstanceId, range: LogRange, signal: AbortSignal): Promise<readonly LogLine[]>;
+  /**
+   * Starts a shell in the running container of an instance. Absent: this driver has no terminals. Undefined: no such container
+   * runs. Throws DriverError `no_shell`, or when its container is frozen.
+   */
+  openShell?(id: InstanceId, size: TerminalSize, signal: AbortSignal): Promise<Shell | undefined>;
   /** Calls back when something changed by itself (exit, OOM kill): a hint to observe, not the only source. */
   watch(onChange: () => void): void;
   close(): Promise<void>;

@@ -43,6 +43,7 @@ export function containerRules(config: AgentConfig, dockerVersion: string): NonN
     ownImages: [...own],
     allowedImages: [...allowed],
     volumesUnavailable: whyNoVolumes(driver),
+    terminals: config.allowsTerminals,
   };
 }
 
@@ -118,6 +119,7 @@ function combineDrivers(
     stop: async (id, graceMs, signal) => (await holder(id, signal)).stop(id, graceMs, signal),
     remove: (id, signal) => inTurn((driver) => driver.remove(id, signal)),
     logs: async (id, range, signal) => (await holder(id, signal)).logs(id, range, signal),
+    openShell: async (id, size, signal) => (await holder(id, signal)).openShell?.(id, size, signal),
     watch: (onChange) => {
       for (const driver of all) driver.watch(onChange);
     },
@@ -159,6 +161,7 @@ export function measuredDriver(driver: ContainerDriver, registry: Registry): Con
     stop: (id, graceMs, signal) => timed("stop", driver.stop(id, graceMs, signal)),
     remove: (id, signal) => timed("remove", driver.remove(id, signal)),
     logs: (id, range, signal) => timed("logs", driver.logs(id, range, signal)),
+    openShell: async (id, size, signal) => timed("shell", Promise.resolve(driver.openShell?.(id, size, signal))),
     watch: (onChange) => driver.watch(onChange),
     close: () => driver.close(),
   };

@@ -6,6 +6,7 @@ import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { meantBy } from "../meant-by.ts";
+import { openShell } from "../shell.ts";
 import { isoTime, type Terminal, utcTime } from "../terminal.ts";
 
 type Agent = Responses["GET /v1/agent/{instance_id}"];
@@ -106,6 +107,13 @@ export function addAgent(program: Command): void {
       );
       const made = await terminal.api.call<{ dashboard_url: string }>("POST", `${of(id)}/launch_token`);
       terminal.show(made, ({ dashboard_url: url }) => url);
+    });
+  agent
+    .command("shell <id>")
+    .description("open a shell in an agent instance, where its host allows terminals; exits with the shell's code")
+    .example("stoker agent shell agent-1")
+    .stream(async (terminal, id: string) => {
+      process.exitCode = await openShell(terminal, of(id));
     });
   for (const [verb, method, suffix, result, description] of [
     ["stop", "POST", "/stop", "is stopping; its volume is kept", "stop an agent instance and keep its volume"],

@@ -1,6 +1,7 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
+import { openShell } from "../shell.ts";
 import { type Terminal, utcTime } from "../terminal.ts";
 
 type Container = Responses["GET /v1/containers/{container_id}"];
@@ -82,6 +83,13 @@ export function addContainer(program: Command): void {
     .run((terminal, id: string, { name }: { name: string }) => rename(terminal, id, name));
   // Its old name.
   container.command("rename <id> <name>", { hidden: true }).description("change the name of a container").run(rename);
+  container
+    .command("shell <id>")
+    .description("open a shell in a container, where its host allows terminals; exits with the shell's code")
+    .example("stoker container shell container-4fd1AbCd")
+    .stream(async (terminal, id: string) => {
+      process.exitCode = await openShell(terminal, path(id));
+    });
   container
     .command("delete <id>")
     .description("delete a container and its data")

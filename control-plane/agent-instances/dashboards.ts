@@ -1,8 +1,9 @@
 // Visits to dashboards: a launch token is exchanged for a cookie, once, and the cookie opens one instance's dashboard until
 // it expires, its instance is deleted or its account is suspended. The rows decide; several control planes share them.
 import { createHash, randomBytes } from "node:crypto";
-import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
 import type { DeploymentStatus } from "../deployments/deployment.ts";
+import type { InstanceWay } from "../fleet/open-tunnel.ts";
 import type { DataPath } from "../fleet/prover.ts";
 import { type DashboardAddress, labelOf } from "./dashboard-address.ts";
 import type { DashboardRow, DashboardStore, Launcher } from "./store.ts";
@@ -17,9 +18,7 @@ export interface Visit {
   readonly way: DashboardWay | undefined;
 }
 
-export interface DashboardWay extends DataPath {
-  readonly instance: InstanceId;
-}
+export type DashboardWay = InstanceWay;
 
 export interface Dashboards {
   readonly address: DashboardAddress;

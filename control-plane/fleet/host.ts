@@ -40,6 +40,8 @@ export interface ContainerRules {
   readonly images: ImageRules;
   /** Why it has no volumes for agent instances; empty: it has. */
   readonly volumesUnavailable: string;
+  /** Its operator allows terminals in rented containers and agent instances. */
+  readonly terminals?: boolean;
 }
 
 /** Hardware and software of a host, as found by its agent. */

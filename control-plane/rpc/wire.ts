@@ -130,6 +130,7 @@ function readContainers(wire: WireContainerRules): ContainerRules {
     unavailable: wire.unavailable.slice(0, 1_000),
     images: { own: images(wire.ownImages), allowed: images(wire.allowedImages) },
     volumesUnavailable: wire.volumesUnavailable.slice(0, 1_000),
+    ...(wire.terminals ? { terminals: true } : {}),
   };
 }
 

@@ -1,4 +1,4 @@
-// Agent instances with their stores, and the loops that process backup reports and clean up after deletions.
+// Agent instances and terminals with their stores, and the loops that process backup reports and clean up after deletions.
 import type { Logger } from "pino";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { createAgentInstances } from "../agent-instances/agent-instances.ts";
@@ -14,6 +14,8 @@ import type { OpenDatabase } from "../store/core/database.ts";
 import { createAgentInstanceStore } from "../store/deployments/agent-instance-store.ts";
 import { createBackupStore } from "../store/deployments/backup-store.ts";
 import { createDashboardStore } from "../store/deployments/dashboard-store.ts";
+import { createTerminalStore } from "../store/deployments/terminal-store.ts";
+import { createTerminals } from "../terminals/terminals.ts";
 import type { Fleet } from "./fleet.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
@@ -43,6 +45,8 @@ export function createAgents(
         clock: () => performance.now(),
       })
     : undefined;
+  const terminalStore = createTerminalStore(db);
+  const terminals = createTerminals({ store: terminalStore, dataPath: (host) => fleet.fleetStore.dataPath(host) });
   const agentInstances = createAgentInstances({
     ...deps,
     store,
@@ -70,12 +74,13 @@ export function createAgents(
     refresh: async () => {
       await agentBackups.sweepDeleted();
       await dashboardStore.sweep();
+      await terminalStore.sweep();
     },
     everyMs: sweepEveryMs,
     log,
   });
   return {
-    features: { agentInstances, agentBackups, dashboards },
+    features: { agentInstances, agentBackups, dashboards, terminals },
     /** Types with scheduled backups, and the interval of these. */
     backupSchedules: [...catalog.types.values()]
       .filter(({ backupEveryMs }) => backupEveryMs > 0)

@@ -5797,6 +5797,48 @@ export interface Responses {
   "DELETE /v1/agent/{instance_id}/backups/{backup_id}": {};
   "POST /v1/agent/{instance_id}/backups/{backup_id}/restore": {};
   "POST /v1/agent/{instance_id}/backups/{backup_id}/verify": {};
+  "GET /v1/containers/{container_id}/terminal": {
+    /**
+     * A terminal can be opened now
+     */
+    available: boolean;
+    /**
+     * Why none can be opened
+     */
+    reason: string | null;
+  };
+  "POST /v1/containers/{container_id}/terminal": {
+    /**
+     * Path of the WebSocket; send the subprotocols `stoker-terminal` and `ticket.` with the ticket
+     */
+    path: string;
+    /**
+     * Opens one terminal
+     */
+    ticket: string;
+    valid_seconds: number;
+  };
+  "GET /v1/agent/{instance_id}/terminal": {
+    /**
+     * A terminal can be opened now
+     */
+    available: boolean;
+    /**
+     * Why none can be opened
+     */
+    reason: string | null;
+  };
+  "POST /v1/agent/{instance_id}/terminal": {
+    /**
+     * Path of the WebSocket; send the subprotocols `stoker-terminal` and `ticket.` with the ticket
+     */
+    path: string;
+    /**
+     * Opens one terminal
+     */
+    ticket: string;
+    valid_seconds: number;
+  };
   "GET /v1/deployment_logs/query": {
     entries: {
       [k: string]: [string, string][];

@@ -31,6 +31,7 @@ const operations = [
   "webhooks-and-batches",
   "responses",
   "rentals",
+  "terminals",
   "agent-instances",
   "monitoring",
   "alerts",

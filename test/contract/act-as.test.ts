@@ -70,6 +70,7 @@ const open = new Set([
   "/v1/api-tokens",
   "/v1/containers",
   "/v1/containers/{container_id}",
+  "/v1/containers/{container_id}/terminal",
   "/deploy/stats",
   "/deploy/{deploy_id}/stats",
   "/deploy/{deploy_id}/stats2",
@@ -82,6 +83,7 @@ const open = new Set([
   "/v1/agent",
   "/v1/agent/{instance_id}",
   "/v1/agent/{instance_id}/backups",
+  "/v1/agent/{instance_id}/terminal",
 ]);
 
 describe("X-Stoker-Act-As", () => {

@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 import * as containers from "../../control-plane/containers/errors.ts";
 import * as deployments from "../../control-plane/deployments/errors.ts";
+import * as terminals from "../../control-plane/terminals/errors.ts";
 import { container } from "../fakes/container-ports.ts";
 import { makeContainer } from "../fakes/container-rows.ts";
 import { adminKey } from "../fakes/ports.ts";
+import { terminalTicket } from "../fakes/terminal-ports.ts";
 import { answerTo, check, type Row, refuse } from "./status-row.ts";
 import { checkStatuses, createCustomer, installation, type StatusRow, suspended, type Values } from "./status-table.ts";
 
@@ -63,6 +65,36 @@ const rows: readonly Row[] = [
     given: create(containers.containerLimitReached(new Error("4 of your limit of 4 are taken"))),
     holds: { code: "gpu_limit_reached" },
     headers: { "retry-after": "60" },
+  },
+
+  { call: `GET /v1/containers/${id}/terminal`, status: 200, holds: { available: true, reason: null } },
+  { call: `GET /v1/containers/${id}/terminal`, status: 401, key: null },
+  { call: `GET /v1/containers/${id}/terminal`, status: 404, key: adminKey, holds: { code: "container_not_found" } },
+  {
+    call: `POST /v1/containers/${id}/terminal`,
+    status: 200,
+    holds: { path: "/v1/terminal", ticket: terminalTicket, valid_seconds: 30 },
+    headers: { "cache-control": "no-store" },
+  },
+  { call: `POST /v1/containers/${id}/terminal`, status: 401, key: null },
+  {
+    call: `POST /v1/containers/${id}/terminal`,
+    status: 403,
+    given: refuse("terminals", "ticket")(terminals.terminalNotAllowed()),
+    holds: { code: "terminal_not_allowed" },
+  },
+  { call: `POST /v1/containers/${id}/terminal`, status: 404, key: adminKey },
+  {
+    call: `POST /v1/containers/${id}/terminal`,
+    status: 409,
+    given: refuse("terminals", "ticket")(terminals.notRunning("container", "stopped")),
+    holds: { code: "wrong_state" },
+  },
+  {
+    call: `POST /v1/containers/${id}/terminal`,
+    status: 423,
+    given: refuse("terminals", "ticket")(deployments.accountSuspended("operator")),
+    holds: { code: "account_suspended" },
   },
 
   { call: "GET /v1/containers", status: 200 },

@@ -10,8 +10,14 @@ const script = "test/fakes/tiny-runtime.ts";
 /** The script and what it imports, at the same places below `/app`. */
 const sources = [script, "proto/bearer-secret.ts", "proto/api-formats.ts"];
 
-/** `engine`: address of the engine, by default the machine's own. */
-export function importTinyImage(tag: string, engine?: string): void {
+interface TinyOptions {
+  /** Address of the engine, by default the machine's own. */
+  readonly engine?: string | undefined;
+  /** Programs of this machine that it has as well, such as `bash`. */
+  readonly programs?: readonly string[];
+}
+
+export function importTinyImage(tag: string, { engine, programs = [] }: TinyOptions = {}): void {
   const folder = mkdtempSync(join(tmpdir(), "stoker-tiny-"));
   const root = join(folder, "root");
   const place = (source: string, target: string): void => {
@@ -24,11 +30,16 @@ export function importTinyImage(tag: string, engine?: string): void {
     chmodSync(join(root, "tmp"), 0o1777);
     place(process.execPath, "/usr/local/bin/node");
     for (const library of librariesOf(process.execPath)) place(library, library);
+    for (const name of programs) {
+      const program = execFileSync("which", [name], { encoding: "utf8" }).trim();
+      place(program, join("/bin", name));
+      for (const library of librariesOf(program)) place(library, library);
+    }
     for (const source of sources) place(join(tree, source), join("/app", source));
     const archive = join(folder, "root.tar");
     execFileSync("tar", ["-C", root, "--owner=0", "--group=0", "-cf", archive, "."]);
     const entry = ["node", "--disable-warning=ExperimentalWarning", join("/app", script)];
-    const changes = [`ENTRYPOINT ${JSON.stringify(entry)}`, "ENV PATH=/usr/local/bin", "WORKDIR /app"];
+    const changes = [`ENTRYPOINT ${JSON.stringify(entry)}`, "ENV PATH=/usr/local/bin:/bin", "WORKDIR /app"];
     const args = ["import", ...changes.flatMap((change) => ["--change", change]), archive, tag];
     execFileSync("docker", [...(engine ? ["--host", engine] : []), ...args], { stdio: "pipe", timeout: 120_000 });
   } finally {

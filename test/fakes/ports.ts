@@ -44,10 +44,10 @@ import { createSeries } from "../../control-plane/series/series.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeAdapters } from "./adapter-ports.ts";
-import { fakeAgentInstances } from "./agent-instance-ports.ts";
+import { agentId, fakeAgentInstances } from "./agent-instance-ports.ts";
 import { fakeAliases } from "./aliases.ts";
 import { fakeBatches } from "./batch-ports.ts";
-import { fakeContainers } from "./container-ports.ts";
+import { container, fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments, fakeOversight } from "./deployment-ports.ts";
 import { fakeFactors, ticket } from "./factor-ports.ts";
 import { fakeFiles, fileId } from "./file-ports.ts";
@@ -63,6 +63,7 @@ import { fakeProviders } from "./providers.ts";
 import { fakeResponses } from "./responses.ts";
 import { testSeals } from "./seals.ts";
 import { fakeSeriesStore } from "./series.ts";
+import { fakeTerminals } from "./terminal-ports.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
 import { fakeTopStore } from "./top.ts";
 import { fakeUsageLog } from "./usage-log-ports.ts";
@@ -359,6 +360,7 @@ export function fakePorts() {
     },
     containers: fakeContainers(ada.account),
     ...fakeAgentInstances(ada.account, one),
+    terminals: fakeTerminals(ada.account, [container().id, agentId]),
     accounts: {
       createAccount: () => Promise.resolve({ account: "u:1000000000002" as AccountId, apiKey: "stk_made" }),
       findOwnKey: (account, secretOrId) =>

@@ -79,6 +79,7 @@ import type { OperatorFeatures } from "../operator/features.ts";
 import { addOperator } from "../operator/routes.ts";
 import type { SocketLimits } from "../sockets/open-sessions.ts";
 import { SocketEdge } from "../sockets/socket-edge.ts";
+import { type TerminalBounds, TerminalEdge } from "../terminals/terminal-edge.ts";
 import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf } from "./endpoint.ts";
 import { KnownPaths } from "./known-paths.ts";
@@ -112,6 +113,8 @@ interface EdgeDeps {
   readonly dashboards: Dashboards | undefined;
   /** Undefined: the default ones. */
   readonly dashboardBounds?: Partial<DashboardBounds>;
+  /** Undefined: the default ones. */
+  readonly terminalBounds?: Partial<TerminalBounds>;
   /** Undefined: the default ones. */
   readonly socketLimits?: Partial<SocketLimits>;
   /** Addresses and networks of the proxies whose forwarded address, scheme and host count. */
@@ -174,12 +177,21 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
       onClosed: edge.onClosed,
       bounds: deps.dashboardBounds,
     });
+  const { terminals: terminalsOf, dial, registry, terminalBounds } = deps;
+  const terminals = new TerminalEdge({
+    ...edge,
+    terminals: terminalsOf,
+    dial,
+    clientOf: client,
+    registry,
+    bounds: terminalBounds,
+  });
   let sockets: SocketEdge | undefined;
   const connections = createConnectionErrors({ log, registry: deps.registry, unixMs: Date.now });
   const known = new KnownPaths();
   const unmatched = new UnmatchedRequests(edge, known);
   const app = Fastify({
-    ...serverOptions(deps, (request) => dashboards?.owns(request) === true || sockets?.owns(request) === true),
+    ...serverOptions(deps, (request) => [dashboards, terminals, sockets].some((one) => one?.owns(request) === true)),
     clientErrorHandler: connections.unreadable,
     frameworkErrors: (error, request, reply) => unmatched.refuseUrl(error, request, reply, client(request.raw)),
   });
@@ -216,11 +228,13 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     inference.isOpen = false;
     spine.coldStarts?.close();
     dashboards?.drain();
+    terminals.drain();
     sockets?.drain();
     streams.close();
   });
   app.addHook("onClose", async () => {
     await dashboards?.close();
+    terminals.close();
     sockets?.close();
     deadlines.close();
     await upstreams.close();
@@ -257,7 +271,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
 
   await app.ready();
   deps.batches.runWith(batchLines(spineOfLines(spine), deps, compile));
-  const { corsOrigins, registry, socketLimits } = deps;
+  const { corsOrigins, socketLimits } = deps;
   sockets = new SocketEdge(
     { ...edge, authenticator, clientOf: client, corsOrigins, registry, limits: socketLimits, spine },
     socketRoutes(spine, deps, compile),
@@ -265,7 +279,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   const maxConnections = deps.maxConnections ?? 20_000;
   const limits = limitConnections(app.server, { maxConnections, addresses: edge.addresses }, connections.dropped);
   const isPreflight = createCors(corsOrigins, client);
-  takeRequests(app.server, { limits, connections, dashboards, sockets, inference, isPreflight });
+  takeRequests(app.server, { limits, connections, dashboards, terminals, sockets, inference, isPreflight });
   return app;
 }
 
@@ -321,12 +335,13 @@ function takeRequests(
     readonly limits: ConnectionLimits;
     readonly connections: ConnectionErrors;
     readonly dashboards: DashboardEdge | undefined;
+    readonly terminals: TerminalEdge;
     readonly sockets: SocketEdge;
     readonly inference: InferenceEntry;
     readonly isPreflight: ReturnType<typeof createCors>;
   },
 ): void {
-  const { limits, connections, dashboards, sockets, inference, isPreflight } = parts;
+  const { limits, connections, dashboards, terminals, sockets, inference, isPreflight } = parts;
   const routes = server.listeners("request") as ((req: IncomingMessage, res: ServerResponse) => void)[];
   server.removeAllListeners("request");
   server.on("request", (req, res) => {
@@ -334,12 +349,14 @@ function takeRequests(
     else if (req.headers.host === undefined && req.httpVersion === "1.1") connections.hostless(req, res);
     else if (hasSeveralHosts(req)) connections.severalHosts(req, res);
     else if (dashboards?.owns(req)) dashboards.take(req, res);
-    else if (!isPreflight(req, res) && !inference.take(req, res) && !sockets.refusePlain(req, res))
+    else if (isPreflight(req, res) || inference.take(req, res)) return;
+    else if (!terminals.refusePlain(req, res) && !sockets.refusePlain(req, res))
       for (const route of routes) route.call(server, req, res);
   });
   server.on("upgrade", (req, socket, first) => {
     if (hasSeveralHosts(req)) connections.unreadable(new Error("several Host headers"), socket);
     else if (dashboards?.owns(req)) dashboards.upgrade(req, socket, first);
+    else if (terminals.owns(req)) terminals.upgrade(req, socket, first);
     else sockets.upgrade(req, socket, first);
   });
   server.on("checkExpectation", connections.unknownExpectation);

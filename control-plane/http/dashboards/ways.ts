@@ -1,16 +1,13 @@
 // Connections to dashboards through the agent of their host, which connects to the one port in the instance's specification. Each
 // instance has one pool; each of its connections is a tunnel that was opened with its own ticket.
-import { request as httpRequest } from "node:http";
-import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import { type buildConnector, Pool } from "undici";
 import { dashboardPath, dashboardProtocol, dashboardPurpose } from "../../../proto/dashboard-tunnel.ts";
 import { expiredEndMs, onceExpired } from "../../../proto/peer-tls.ts";
-import { signTicket } from "../../../proto/ticket.ts";
 import type { DashboardWay } from "../../agent-instances/dashboards.ts";
 import { DashboardBusy, DashboardHostUnavailable } from "../../agent-instances/errors.ts";
 import type { Dial } from "../../fleet/dial.ts";
-import { operatorTicket } from "../../fleet/prover.ts";
+import { openTunnel, TunnelRefused } from "../../fleet/open-tunnel.ts";
 
 const maxPools = 500;
 const connectMs = 8_000;
@@ -34,7 +31,7 @@ export function createWays(connections: number, dial: Dial) {
       keepAliveMaxTimeout: idleMs,
       // The current address and key of the agent: they change with its registration.
       connect: (_options: buildConnector.Options, done: buildConnector.Callback) => {
-        openTunnel(entry.way, dial).then(
+        tunnelTo(entry.way, dial).then(
           (socket) => {
             onceExpired(socket, 0, () => retire(entry));
             onceExpired(socket, expiredEndMs, () => socket.destroy());
@@ -75,31 +72,17 @@ export function createWays(connections: number, dial: Dial) {
   };
 }
 
-/** Opens a tunnel to the dashboard. Rejects with DashboardBusy, DashboardHostUnavailable, or the reason why the dashboard is unreachable. */
-function openTunnel({ hostId, origin, instance, ticketKey }: DashboardWay, dial: Dial): Promise<Socket> {
-  const url = new URL(dashboardPath(instance), origin);
-  const ask = url.protocol === "https:" ? httpsRequest : httpRequest;
-  const ticket = signTicket(operatorTicket(dashboardPurpose, instance), ticketKey);
-  return new Promise((resolve, reject) => {
-    const asking = ask(url, {
-      ...dial({ hostId, origin }),
-      agent: false,
-      headers: { connection: "upgrade", upgrade: dashboardProtocol, "x-stoker-ticket": ticket },
-      signal: AbortSignal.timeout(connectMs),
-    });
-    asking.once("upgrade", (_answer, socket, first) => {
-      if (first.length > 0) socket.unshift(first);
-      resolve(socket as Socket);
-    });
-    asking.once("response", (answer) => {
-      answer.resume();
-      const why = new Error(`the host's agent answered ${answer.statusCode}`);
-      if (answer.statusCode === 429) reject(new DashboardBusy());
-      else reject(answer.statusCode === 502 ? why : new DashboardHostUnavailable(why));
-    });
-    asking.once("error", (error) => reject(new DashboardHostUnavailable(error)));
-    asking.end();
-  });
+/** Rejects with DashboardBusy, DashboardHostUnavailable, or the reason why the dashboard is unreachable. */
+async function tunnelTo(way: DashboardWay, dial: Dial): Promise<Socket> {
+  const path = dashboardPath(way.instance);
+  const kind = { path, protocol: dashboardProtocol, purpose: dashboardPurpose, openMs: connectMs };
+  try {
+    return await openTunnel(way, kind, dial);
+  } catch (error) {
+    const status = error instanceof TunnelRefused ? error.status : undefined;
+    if (status === 429) throw new DashboardBusy();
+    throw status === 502 ? error : new DashboardHostUnavailable(error);
+  }
 }
 
 export type Ways = ReturnType<typeof createWays>;

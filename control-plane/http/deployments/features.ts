@@ -6,6 +6,7 @@ import type { Containers } from "../../containers/containers.ts";
 import type { Adapters } from "../../deployments/adapters.ts";
 import type { Deployments } from "../../deployments/deployments.ts";
 import type { PlacementPreview } from "../../deployments/placement-preview.ts";
+import type { Terminals } from "../../terminals/terminals.ts";
 
 export interface DeploymentFeatures {
   readonly deployments: Deployments;
@@ -15,5 +16,6 @@ export interface DeploymentFeatures {
   readonly containers: Containers;
   readonly agentInstances: AgentInstances;
   readonly agentBackups: Omit<AgentBackups, "settle" | "maintain" | "sweepDeleted">;
+  readonly terminals: Terminals;
   readonly spine: { readonly models: ModelDirectory };
 }

@@ -9,6 +9,7 @@ import { addDeployStatsRoutes } from "./deploy-stats-routes.ts";
 import { addExternalRoutes } from "./external-routes.ts";
 import type { DeploymentFeatures } from "./features.ts";
 import { addLogRoutes } from "./logs-routes.ts";
+import { addTerminalRoutes } from "./terminal-routes.ts";
 
 export function addDeployments(
   endpoints: Endpoints,
@@ -22,6 +23,7 @@ export function addDeployments(
   addDeployStatsRoutes(endpoints, features);
   addContainerRoutes(endpoints, features);
   addAgentInstanceRoutes(endpoints, features);
+  addTerminalRoutes(endpoints, features);
   addLogRoutes(endpoints, features);
   addAdminDeployRoutes(endpoints, features);
   addExternalRoutes(endpoints, features, health);

@@ -9,7 +9,6 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { randomId } from "../../../proto/ids.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { InvalidApiKey } from "../../accounts/errors.ts";
-import { forbidden } from "../../service-error.ts";
 import { authenticate, type Entrance } from "../accounts/authenticate.ts";
 import type { ClientOf } from "../connections/client-address.ts";
 import type { AllowedOrigins } from "../connections/cors.ts";
@@ -17,11 +16,12 @@ import { apiHeaders } from "../connections/secure-headers.ts";
 import type { RouteMeter } from "../core/edge-metrics.ts";
 import { roleRefusal } from "../core/role-refusal.ts";
 import { refuseSocket } from "../dashboards/forward-upgrade.ts";
-import { ProtocolError, restarting } from "../errors/errors.ts";
+import { restarting } from "../errors/errors.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
 import { OpenSessions, type SocketLimits, socketLimits } from "./open-sessions.ts";
 import { closeSocket, policyViolation, type SocketDeps } from "./open-socket.ts";
 import { bearer, chooseProtocol, headersWithKey } from "./socket-credential.ts";
+import { checkOrigin, upgradeRequired } from "./socket-origin.ts";
 import type { Arrival, SocketRoute } from "./socket-route.ts";
 
 interface SocketEdgeDeps extends SocketDeps, Entrance {
@@ -133,7 +133,7 @@ export class SocketEdge {
     const { route, request, address } = arrival;
     const sessions = this.#sessions;
     if (sessions.isDraining) throw restarting();
-    this.#checkOrigin(req.headers);
+    checkOrigin(req.headers, this.#origins);
     const headers = headersWithKey(route, req.headers);
     if (headers) {
       const [caller, since] = await this.#enter(arrival, headers);
@@ -159,13 +159,6 @@ export class SocketEdge {
       this.#welcome(ws, arrival);
       this.#awaitKey(ws, arrival);
     });
-  }
-
-  #checkOrigin({ origin, host }: IncomingHttpHeaders): void {
-    // Programs send none.
-    if (origin === undefined || this.#origins.has("*") || this.#origins.has(origin)) return;
-    if (URL.canParse(origin) && new URL(origin).host === host?.toLowerCase()) return;
-    throw forbidden("origin_not_allowed", "Pages of this origin may not connect. Add it to STOKER_CORS_ORIGINS.");
   }
 
   /** Throws the errors of `authenticate`, or that the caller lacks the right. */
@@ -235,10 +228,3 @@ export class SocketEdge {
 }
 
 const pathOf = (url = "/") => url.split("?", 1)[0] as string;
-
-const upgradeRequired = () =>
-  new ProtocolError(
-    426,
-    "upgrade_required",
-    "This path serves WebSockets only. If you sent an upgrade, a proxy on the way does not pass it.",
-  );

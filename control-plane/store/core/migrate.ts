@@ -36,6 +36,7 @@ import * as endUserMonths from "../migrations/0071-end-user-months.ts";
 import * as settleEndUserMonths from "../migrations/0072-settle-end-user-months.ts";
 import * as sessionOrigin from "../migrations/0074-session-origin.ts";
 import * as rejectedRequests from "../migrations/0075-rejected-requests.ts";
+import * as terminal from "../migrations/0078-terminal.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -75,6 +76,7 @@ const migrations: Record<string, Migration> = {
   "0072-settle-end-user-months": settleEndUserMonths,
   "0074-session-origin": sessionOrigin,
   "0075-rejected-requests": rejectedRequests,
+  "0078-terminal": terminal,
 };
 
 /** Lock of Kysely's migrations, which itself waits up to an hour for it. */

@@ -248,6 +248,23 @@ export interface DeploymentsTables {
     createdAt: DefaultTime;
     expiresAt: Time;
   };
+  /** A ticket for a terminal, or a terminal that is open. */
+  terminal: {
+    /** SHA-256 of the ticket. */
+    ticketHash: Buffer;
+    deployId: DeploymentId;
+    accountId: AccountId;
+    /** Key or session that requested it: the terminal ends with it. */
+    keyId: KeyId | null;
+    login: Buffer | null;
+    /** The client's address. */
+    ip: string;
+    /** When the ticket was used. */
+    openedAt: Time | null;
+    createdAt: DefaultTime;
+    /** An open terminal is renewed while it is open. */
+    expiresAt: Time;
+  };
   instanceBackup: {
     backupId: string;
     deployId: DeploymentId;

@@ -96,6 +96,7 @@ const emptied = [
 /** Tables whose rows of a deleted account expire or are swept (control-plane/retention). */
 const swept = [
   "dashboard_visit",
+  "terminal",
   "event",
   "incident",
   "file",

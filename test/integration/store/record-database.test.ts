@@ -185,6 +185,8 @@ async function insertTheRest(url: string): Promise<void> {
      insert into database_backup values ('old.stoker-backup', now(), 4096, 1200, '0.1.0', null);
      insert into dashboard_visit (visit_hash, deploy_id, account_id, expires_at) select '\\x02', deploy_id, account_id,
        now() + interval '1 hour' from agent_instance;
+     insert into terminal (ticket_hash, deploy_id, account_id, ip, expires_at) select '\\x04', deploy_id, account_id,
+       '203.0.113.9', now() + interval '1 minute' from agent_instance;
      insert into delivered_count (request_id, attempt, account_id, output_tokens, lease_ids, hold, resolved_at)
        values ('broken', 1, ${account}, 3, '{}', 1000000, now());
      insert into ended_instance (instance_id, host_id) values ('ended', ${host});

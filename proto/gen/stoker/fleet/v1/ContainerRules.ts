@@ -6,6 +6,7 @@ export interface ContainerRules {
   'ownImages'?: (string)[];
   'allowedImages'?: (string)[];
   'volumesUnavailable'?: (string);
+  'terminals'?: (boolean);
 }
 
 export interface ContainerRules__Output {
@@ -13,4 +14,5 @@ export interface ContainerRules__Output {
   'ownImages': (string)[];
   'allowedImages': (string)[];
   'volumesUnavailable': (string);
+  'terminals': (boolean);
 }
