@@ -1,10 +1,10 @@
-// Limits how many operations run at once, for each account and for all.
+// Limits how many operations run at once, for each account and for all, and how many an account starts in a minute.
 import type { AccountId } from "../proto/ids.ts";
 
 export interface AccountSlots {
   /**
    * Waits for a slot and returns the result of `work`. The slot is held until `work` ends, also after the client disconnected,
-   * because what it started continues. Throws `busy()`, and what `work` throws.
+   * because what it started continues. Throws `busy()`, `perMinute.exceeded()`, and what `work` throws.
    */
   run<T>(account: AccountId, work: () => Promise<T>): Promise<T>;
 }
@@ -15,17 +15,26 @@ export interface AccountSlotLimits {
   /** Maximum wait for a slot. */
   readonly waitMs: number;
   readonly busy: () => Error;
+  /** Undefined: an account may start any number in a minute. */
+  readonly perMinute?: { readonly max: number; readonly exceeded: (retryAfterSeconds: number) => Error };
+  /** Monotonic ms. */
+  readonly nowMs?: () => number;
 }
 
 /** Maximum waiting operations of one account. */
 const maxWaiting = 8;
+const minuteMs = 60_000;
 
 interface Waiter {
   readonly account: AccountId;
   readonly enter: () => void;
 }
 
-export function createAccountSlots({ total: maxTotal, perAccount, waitMs, busy }: AccountSlotLimits): AccountSlots {
+export function createAccountSlots(limits: AccountSlotLimits): AccountSlots {
+  const { total: maxTotal, perAccount, waitMs, busy, perMinute, nowMs = () => performance.now() } = limits;
+  let minute = 0;
+  /** By account, in this minute. */
+  let started = new Map<AccountId, number>();
   const running = new Map<AccountId, number>();
   let total = 0;
   let waiting: readonly Waiter[] = [];
@@ -46,6 +55,18 @@ export function createAccountSlots({ total: maxTotal, perAccount, waitMs, busy }
     if (!next) return;
     take(next.account);
     next.enter();
+  }
+
+  function countStart(account: AccountId): void {
+    if (!perMinute) return;
+    const atMs = nowMs();
+    if (Math.floor(atMs / minuteMs) !== minute) {
+      minute = Math.floor(atMs / minuteMs);
+      started = new Map();
+    }
+    const count = (started.get(account) ?? 0) + 1;
+    if (count > perMinute.max) throw perMinute.exceeded(Math.ceil((minuteMs - (atMs % minuteMs)) / 1000));
+    started.set(account, count);
   }
 
   async function entered(account: AccountId): Promise<void> {
@@ -76,6 +97,7 @@ export function createAccountSlots({ total: maxTotal, perAccount, waitMs, busy }
 
   return {
     async run(account, work) {
+      countStart(account);
       await entered(account);
       try {
         return await work();

@@ -28,7 +28,7 @@ export interface HubQuery {
 }
 
 export interface HubSearch {
-  /** Most downloaded first. Throws hubUnavailable, hubBusy. */
+  /** Most downloaded first. Throws hubUnavailable, hubBusy, hubTooOften. */
   search(account: AccountId, query: HubQuery): Promise<readonly HubModel[]>;
 }
 
@@ -45,34 +45,60 @@ const hubBusy = () =>
     retryAfterSeconds: 3,
   });
 
+const hubTooOften = (retryAfterSeconds: number) =>
+  rateLimited("too_many_searches", `At most ${maxPerMinute} searches a minute. Try again later, or search for less.`, {
+    retryAfterSeconds,
+  });
+
+/** Searches of an account that ask the hub: a fifth of what the hub allows an address without a token (500 in 5 minutes). */
+const maxPerMinute = 20;
 const keptMs = 60_000;
-/** After a failed connection, searches fail at once for this time, instead of each waiting for the hub. */
-const unreachableMs = 10_000;
+/** After a failure, the same search fails at once for this time; all do if the hub is down, instead of each waiting for it. */
+const failedMs = 10_000;
+/** After the hub refused this server's address: its own period is five minutes. */
+const refusedMs = 60_000;
 const maxKept = 500;
 /** The hub's tasks are short; a longer text would be kept with the result. */
 const maxTaskLength = 64;
 const formatNames: readonly WeightsFormat[] = ["gguf", "safetensors", "onnx"];
 const shownFields = ["downloads", "likes", "gated", "pipeline_tag", "tags"];
 
-/** `endpoint`: HF_ENDPOINT; undefined: the hub is disabled. Results are kept for a minute, for all accounts. */
-export function createHubSearch(endpoint: string | undefined): HubSearch {
-  const base = endpoint?.replace(/\/+$/, "");
-  const slots = createAccountSlots({ total: 16, perAccount: 2, waitMs: 5_000, busy: hubBusy });
-  const kept = new Map<string, { readonly atMs: number; readonly models: readonly HubModel[] }>();
+type Kept = { readonly untilMs: number } & ({ readonly models: readonly HubModel[] } | { readonly failure: unknown });
 
-  let unreachable: { readonly atMs: number; readonly error: unknown } | undefined;
+/** `endpoint`: HF_ENDPOINT; undefined: the hub is disabled. Results are kept for a minute, for all accounts. */
+export function createHubSearch(endpoint: string | undefined, nowMs = () => performance.now()): HubSearch {
+  const base = endpoint?.replace(/\/+$/, "");
+  const slots = createAccountSlots({
+    total: 16,
+    perAccount: 2,
+    waitMs: 5_000,
+    busy: hubBusy,
+    perMinute: { max: maxPerMinute, exceeded: hubTooOften },
+    nowMs,
+  });
+  const kept = new Map<string, Kept>();
+  let down: { readonly untilMs: number; readonly failure: unknown } | undefined;
 
   async function ask(url: string): Promise<readonly HubModel[]> {
-    try {
-      const { status, value } = await hubJson(url, {}).catch((error: unknown) => {
-        unreachable = { atMs: performance.now(), error };
-        throw error;
-      });
-      if (value === undefined) throw new Error(`the hub answered ${status}`);
-      return readModels(value);
-    } catch (error) {
-      throw hubUnavailable(error);
-    }
+    const { status, value } = await hubJson(url, {}).catch((failure: unknown) => {
+      down = { untilMs: nowMs() + failedMs, failure };
+      throw failure;
+    });
+    if (value !== undefined) return readModels(value);
+    const failure = new Error(`the hub answered ${status}`);
+    if (status === 429 || status === 503)
+      down = { untilMs: nowMs() + (status === 429 ? refusedMs : failedMs), failure };
+    throw failure;
+  }
+
+  async function askAll(urls: readonly string[]): Promise<Kept> {
+    const answers = urls.map(ask);
+    // The slot is held until the last request has ended.
+    await Promise.allSettled(answers);
+    return Promise.all(answers).then(
+      (found) => ({ untilMs: nowMs() + keptMs, models: found.flat().sort((a, b) => b.downloads - a.downloads) }),
+      (failure: unknown) => ({ untilMs: nowMs() + failedMs, failure }),
+    );
   }
 
   return {
@@ -86,20 +112,13 @@ export function createHubSearch(endpoint: string | undefined): HubSearch {
         return `${base}/api/models?${query}`;
       });
       const key = urls.join(" ");
-      const known = kept.get(key);
-      if (known && performance.now() - known.atMs < keptMs) return known.models;
-      if (unreachable && performance.now() - unreachable.atMs < unreachableMs) throw hubUnavailable(unreachable.error);
-      const found = await slots.run(account, async () => {
-        const answers = urls.map(ask);
-        // The slot is held until the last request has ended.
-        await Promise.allSettled(answers);
-        return Promise.all(answers);
-      });
-      const models = found
-        .flat()
-        .sort((a, b) => b.downloads - a.downloads)
-        .slice(0, limit);
-      return keepNewest(kept, key, { atMs: performance.now(), models }, maxKept).models;
+      let known = kept.get(key);
+      if (!known || nowMs() >= known.untilMs) {
+        if (down && nowMs() < down.untilMs) throw hubUnavailable(down.failure);
+        known = keepNewest(kept, key, await slots.run(account, () => askAll(urls)), maxKept);
+      }
+      if ("failure" in known) throw hubUnavailable(known.failure);
+      return known.models.slice(0, limit);
     },
   };
 }

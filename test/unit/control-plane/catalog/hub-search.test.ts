@@ -53,15 +53,62 @@ it("asks once for each name that the hub has for a task, and merges by downloads
   expect(models.map(({ name }) => name)).toEqual(["org/2"]);
 });
 
-it("keeps a result for the next caller, and no failure", async () => {
-  const { search } = createHubSearch(hub.url);
+it("keeps a result for a minute, and a failure of the same search for ten seconds", async () => {
+  let nowMs = 0;
+  const { search } = createHubSearch(hub.url, () => nowMs);
   answer = (send) => send(500, {});
   await expect(search(ada, query)).rejects.toMatchObject({ code: "hub_unavailable", kind: "unavailable" });
   answer = (send) => send(200, found);
+  await expect(search(bob, query)).rejects.toMatchObject({ code: "hub_unavailable" });
+  expect(asked).toHaveLength(1);
+  nowMs = 10_000;
   await search(ada, query);
   await search(bob, query);
   await search(bob, { ...query, limit: 6 });
   expect(asked).toHaveLength(3);
+  nowMs = 69_999;
+  await search(bob, query);
+  nowMs = 70_000;
+  await search(bob, query);
+  expect(asked).toHaveLength(4);
+});
+
+it.each([
+  [429, 60_000],
+  [503, 10_000],
+])("asks nothing for a while after the hub answered %i", async (status, pauseMs) => {
+  let nowMs = 0;
+  const { search } = createHubSearch(hub.url, () => nowMs);
+  await search(ada, query);
+  answer = (send) => send(status, {});
+  await expect(search(ada, { ...query, search: "a" })).rejects.toMatchObject({ code: "hub_unavailable" });
+  nowMs = pauseMs - 1;
+  await expect(search(bob, { ...query, search: "b" })).rejects.toMatchObject({ code: "hub_unavailable" });
+  // What is kept needs no hub.
+  await search(bob, query);
+  expect(asked).toHaveLength(2);
+  answer = (send) => send(200, found);
+  nowMs = pauseMs;
+  expect(await search(bob, { ...query, search: "b" })).toHaveLength(2);
+});
+
+it("asks at most twenty times a minute for one account, and goes on for others", async () => {
+  let nowMs = 30_000;
+  const { search } = createHubSearch(hub.url, () => nowMs);
+  const words = (n: number) => ({ ...query, search: `${n}` });
+  for (let n = 0; n < 20; n++) await search(ada, words(n));
+  await expect(search(ada, words(20))).rejects.toMatchObject({
+    code: "too_many_searches",
+    kind: "rate_limited",
+    retryAfterSeconds: 30,
+  });
+  // Kept results are free.
+  await search(ada, words(3));
+  await search(bob, words(20));
+  expect(asked).toHaveLength(21);
+  nowMs = 60_000;
+  await search(ada, words(21));
+  expect(asked).toHaveLength(22);
 });
 
 it("runs two searches of an account at once, and does not delay another account's", async () => {
