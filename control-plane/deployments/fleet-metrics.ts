@@ -121,7 +121,13 @@ export function scrapeTargets(
     .flatMap(({ id, hostname, pool, inventory }) =>
       ["/metrics", "/metrics/runtime"].map((path) => ({
         targets: [inventory.metricsAddress],
-        labels: { node: hostname, node_id: id, ...(pool === "" ? {} : { pool }), __metrics_path__: path },
+        labels: {
+          node: hostname,
+          node_id: id,
+          ...(pool === "" ? {} : { pool }),
+          page: path.slice(1),
+          __metrics_path__: path,
+        },
       })),
     );
 }

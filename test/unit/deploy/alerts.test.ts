@@ -15,7 +15,9 @@ import { createFleetMetrics } from "../../../control-plane/deployments/fleet-met
 import { createEdgeMetrics } from "../../../control-plane/http/core/edge-metrics.ts";
 import { createWebhookMetrics } from "../../../control-plane/webhooks/metrics.ts";
 
-const file = join(import.meta.dirname, "../../../deploy/alerts.yaml");
+const deploy = join(import.meta.dirname, "../../../deploy");
+const file = join(deploy, "alerts.yaml");
+const testFile = join(deploy, "alerts.test.yaml");
 
 interface Rule {
   readonly alert: string;
@@ -83,11 +85,28 @@ it("the convention's alerts are there, each once", () => {
   );
 });
 
-it("Prometheus's own checker takes the file", (context) => {
-  const { error, status, stdout, stderr } = spawnSync("promtool", ["check", "rules", file], { encoding: "utf8" });
+it.for([
+  ["check", "rules", file],
+  ["check", "config", join(deploy, "prometheus.yaml")],
+  // Each alert fires on its fault, after its time, and nothing else does.
+  ["test", "rules", testFile],
+])("promtool %s %s accepts %s", (args, context) => {
+  const { error, status, stdout, stderr } = spawnSync("promtool", args, { encoding: "utf8" });
   if (error) {
-    process.stderr.write("\nNOT PROVEN: promtool is not installed; the alerting rules were not checked by it.\n\n");
+    process.stderr.write("\nNOT PROVEN: promtool is not installed; the alerting rules were not tested by it.\n\n");
     return context.skip("promtool is not installed");
   }
   expect(status, stdout + stderr).toBe(0);
+});
+
+it("each alert has a test of its own, which expects it and no other", () => {
+  const { tests } = parse(readFileSync(testFile, "utf8")) as {
+    tests: { name: string; promql_expr_test: { exp_samples: { labels: string }[] }[] }[];
+  };
+  const expected = tests.map(
+    ({ name, promql_expr_test: all }) => [name, all.flatMap((one) => one.exp_samples)] as const,
+  );
+  expect(expected.slice(1).map(([name]) => name)).toEqual(rules.map(({ alert }) => alert));
+  for (const [name, samples] of expected.slice(1))
+    expect(samples.map(({ labels }) => labels)).toEqual([`{alertname="${name}"}`]);
 });
