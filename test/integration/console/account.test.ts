@@ -173,6 +173,24 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     await page.getByText("No requests match these filters").waitFor();
     expect(page.url()).toContain("outcome=failed");
 
+    // A request that no model ran is listed with the code of its error.
+    const unknown = await chat({ model: "org/unknown" }, as(secret));
+    expect(unknown.status).toBe(404);
+    const rejected = async () =>
+      (await stack.call("GET", "/v1/rejected-requests?code=model_not_found&model=org/unknown")).body.requests;
+    await vi.waitFor(async () => expect(await rejected()).toHaveLength(1), ready);
+    const [{ request_id: rejectedId }] = await rejected();
+    await page.goto(`${stack.url}/console/request-log`);
+    const row = page.getByRole("region", { name: "Rejected requests" }).getByRole("row", { name: "org/unknown" });
+    await row.getByText("404 model_not_found").waitFor();
+    await row.getByText("first", { exact: true }).waitFor();
+    await row.getByRole("link", { name: rejectedId }).click();
+    await page.getByText("HTTP 404: model_not_found").waitFor();
+    await page.getByText("No model ran this request").waitFor();
+    expect(await page.getByRole("link", { name: "What this code means" }).getAttribute("href")).toBe(
+      "/docs/errors#model_not_found",
+    );
+
     await page.getByRole("navigation").getByRole("link", { name: "Usage" }).click();
     await page.getByRole("row", { name: model }).waitFor();
     await page.getByRole("img", { name: /^Cost per day, by Model/ }).waitFor();
