@@ -44,6 +44,8 @@ export function addDeployCreate(program: Command): void {
     const found = await dryRun(terminal, model, flags);
     terminal.show(found, dryRunText);
     endDryRun(found.fits);
+    // Nobody knows whether it would work.
+    if (found.fits && found.repository === "unknown") process.exitCode = exitCode.unavailable;
   };
   addCreateOptions(
     deploy.command("create <model>").example("stoker deploy create Qwen/Qwen3-8B --gpu H100-80GB --max 4"),
@@ -112,8 +114,6 @@ async function requestOf({ api }: Terminal, model: string, flags: CreateFlags) {
   };
   if (flags.task !== undefined && (flags.arg ?? flags.engine ?? flags.context) !== undefined)
     throw new CliError("--task cannot be combined with --engine, --arg or --context.", exitCode.wrongUsage);
-  if (flags.task !== undefined && flags.dryRun)
-    throw new CliError("--dry-run supports language models only. Omit --task.", exitCode.wrongUsage);
   return flags.task === undefined
     ? {
         path: "/deploy/llm",
@@ -144,10 +144,10 @@ async function requestOf({ api }: Terminal, model: string, flags: CreateFlags) {
       };
 }
 
-/** Whether the deployment would fit now. Language models only. */
+/** Whether the deployment would fit now. */
 export async function dryRun(terminal: Terminal, model: string, flags: CreateFlags): Promise<DryRun> {
   const { path, body } = await requestOf(terminal, model, flags);
-  return terminal.api.call<DryRun>("POST", `${path}/placement`, body);
+  return terminal.api.call<DryRun>("POST", `${path.replace(/\/$/, "")}/placement`, body);
 }
 
 /** Creates the deployment and, with `wait`, follows it until it is deployed. */
@@ -197,7 +197,12 @@ async function availableGpu(api: Api, source: string): Promise<string> {
   return (free.find((gpu) => gpu.recommended) ?? cheapest)?.gpu_config.slice(2) ?? "other";
 }
 
+const unknownText =
+  "Unknown: the GPUs are free, but the model hub cannot be reached, so the repository could not be checked.";
+
 function dryRunText({ engine, memory_bytes: bytes, usd_per_hour: usd, ...fit }: DryRun): string {
   const memory = bytes > 0 ? `about ${(bytes / 1024 ** 3).toFixed(1)} GiB per instance` : "memory unknown";
+  if (fit.fits && fit.repository === "unknown")
+    return `${unknownText} ${engine}, ${memory}, ${usd.toFixed(2)} USD per hour. Nothing was changed.`;
   return fitText(fit, `: ${engine}, ${memory}, ${usd.toFixed(2)} USD per hour`);
 }

@@ -107,12 +107,7 @@ async function planOf(terminal: Terminal, model: string, known: Known | null, fl
     .filter(({ gpu, count }) => (flags.gpu ?? gpu) === gpu && (flags.numGpus ?? count) === count);
   let memory = 0;
   const choices: Choice[] = [];
-  for (const { gpu, count, usd_per_hour, available } of offers.slice(0, maxChoices)) {
-    // The server checks the placement of language models only.
-    if (flags.task !== undefined) {
-      choices.push({ gpu, count, usd_per_hour, fits: available, reason: available ? "" : "no free GPUs" });
-      continue;
-    }
+  for (const { gpu, count, usd_per_hour } of offers.slice(0, maxChoices)) {
     const found = await dryRun(terminal, model, { ...flags, gpu, numGpus: count });
     memory = Math.max(memory, found.memory_bytes);
     const why = found.refused[0];
@@ -121,7 +116,7 @@ async function planOf(terminal: Terminal, model: string, known: Known | null, fl
       count,
       usd_per_hour,
       fits: found.fits,
-      reason: found.fits ? "" : (why?.why ?? "no such host"),
+      reason: found.fits ? uncheckedText(found.repository) : (why?.why ?? "no such host"),
     });
   }
   const fitting = choices.filter(({ fits }) => fits).toSorted((a, b) => a.usd_per_hour - b.usd_per_hour);
@@ -129,6 +124,10 @@ async function planOf(terminal: Terminal, model: string, known: Known | null, fl
   const chosen = fitting.find((one) => recommended.includes(configOf(one))) ?? fitting[0] ?? null;
   return { model, known, memory_bytes: memory, choices, chosen };
 }
+
+/** Remark on a repository that could not be checked. */
+const uncheckedText = (repository: string): string =>
+  repository === "unknown" ? "the hub cannot be reached: repository not checked" : "";
 
 const configOf = ({ gpu, count }: Choice): string => `${count}x${gpu}`;
 const priceOf = ({ usd_per_hour: usd }: Choice): string => `USD ${usd.toFixed(2)} per hour and instance`;

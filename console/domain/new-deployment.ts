@@ -69,7 +69,7 @@ export function suggestedName(owner: string, source: string): string {
   return name === "" ? "" : `${owner}/${name}`;
 }
 
-/** Only language models have a dry run and these settings. */
+/** Only language models have these settings. */
 export const isLanguageModel = ({ task }: Pick<DeployForm, "task">): boolean => task === "text-generation";
 
 const numberIn = (text: string): number | undefined => (text.trim() === "" ? undefined : Number(text));

@@ -106,7 +106,7 @@ export const text = {
       refused: "Refused",
       limit: "Above your GPU limit",
       chooseModel: "Choose a model first",
-      unknown: "Not computed for this task",
+      unknown: "Unknown: the hub cannot be reached",
     },
     batch: "Concurrent requests per instance",
     batchHint: "Batch size. More requests at a time need more memory for their context.",
@@ -147,7 +147,7 @@ export const text = {
     sizeUnknown:
       "The size of these weights could not be read from the hub. If they do not exist, the deployment fails with the reason and costs nothing.",
     noDryRun:
-      "The server checks fit for language models only. For this task it chooses a host when the deployment is created.",
+      "The GPUs are free. The model hub cannot be reached, so nobody knows yet whether the repository exists and how large it is.",
     submit: "Deploy",
     raiseLimit: "Request a higher limit",
     addFunds: "Add funds",

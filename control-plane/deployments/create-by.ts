@@ -4,7 +4,15 @@ import { type GpuType, inDisplayOrder, nominalBytes } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
 import { requireGpus } from "../quotas/gpu-limits.ts";
-import { type CreateDeps, checkAddress, createDeployment, fullName, type Owner, versionOf } from "./create.ts";
+import {
+  type CreateDeps,
+  checkAddress,
+  createDeployment,
+  type DeployRequest,
+  fullName,
+  type Owner,
+  versionOf,
+} from "./create.ts";
 import { requireFunds } from "./dedicated-money.ts";
 import type { Deployment } from "./deployment.ts";
 import {
@@ -15,6 +23,7 @@ import {
   hostNotFound,
   modelUnknown,
   refuseSuspended,
+  repositoryUnknown,
 } from "./errors.ts";
 import type { Scaling } from "./scaling.ts";
 import { type DeploymentStore, type NewDeployment, singleInstance } from "./store.ts";
@@ -139,8 +148,15 @@ export interface HfDeps extends CreateDeps {
   readonly hosts: () => Promise<readonly HostView[]>;
 }
 
-/** Checks the hub's record first, so that impossible deployments fail now. Throws modelUnknown, and the errors of createDeployment. */
-export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): Promise<Deployment> {
+/** Throws the errors of hubDeployRequest and createDeployment. */
+export const createHf = async (deps: HfDeps, owner: Owner, request: HfRequest): Promise<Deployment> =>
+  createDeployment(deps, owner, await hubDeployRequest(deps, request));
+
+/** Checks the hub's record first, so that impossible deployments fail now. Throws modelUnknown, deploymentRefused. */
+export async function hubDeployRequest(
+  deps: Pick<HfDeps, "demoModel" | "lookAtRepo" | "hosts">,
+  request: HfRequest,
+): Promise<DeployRequest> {
   const { repo = request.modelName } = request;
   const fields = { repo: request.repo === undefined ? "model_name" : "repo", revision: "version" };
   const revision = checkAddress(repo, request.revision, fields);
@@ -148,11 +164,7 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
   const named = deps.demoModel(repo);
   const known = named?.weights.revision === revision ? named : undefined;
   const look = known ? undefined : await deps.lookAtRepo(repo, revision, request.token);
-  if (look?.kind === "missing")
-    throw modelUnknown(
-      `The hub has no repository ${repo} at revision ${revision}, or the token may not read it. Check ${fields.repo} and version.`,
-      { param: fields.repo },
-    );
+  if (look?.kind === "missing") throw repositoryUnknown(repo, revision, { repo: fields.repo, revision: "version" });
   const found = look?.kind === "found" ? look : undefined;
   const task = taskOf(request.task ?? known?.task, found?.task);
   const taskEngine = engineOfTask(task);
@@ -161,7 +173,7 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
       `${fields.repo}: ${task} requires ONNX weights, which the repository does not have; use one with an onnx/ folder, such as those of onnx-community.`,
       { param: fields.repo },
     );
-  return createDeployment(deps, owner, {
+  return {
     modelName: request.modelName,
     task,
     gpu: request.gpu ?? defaultGpu(await deps.hosts()),
@@ -178,7 +190,7 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
     ...(request.scaling ? { scaling: request.scaling } : {}),
     extraArgs: [],
     ...(taskEngine === "onnx" ? { choice: { engine: "stoker", format: "onnx" } } : {}),
-  });
+  };
 }
 
 /** Requests that a server gets at once if it reports no number; it queues those that it does not batch. */

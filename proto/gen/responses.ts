@@ -4730,6 +4730,10 @@ export interface Responses {
       why: string;
     }[];
     /**
+     * found: the hub has the repository; unknown: the hub cannot be reached from this server, so fits is about the GPUs only; not_checked: the weights are known or are not on the hub
+     */
+    repository: "found" | "unknown" | "not_checked";
+    /**
      * Engine that would serve it
      */
     engine: string;
@@ -5242,6 +5246,35 @@ export interface Responses {
       host: string;
       why: string;
     }[];
+  };
+  "POST /deploy/hf/placement": {
+    /**
+     * A host for one more instance exists
+     */
+    fits: boolean;
+    /**
+     * Hosts without capacity for another instance, and why
+     */
+    refused: {
+      host: string;
+      why: string;
+    }[];
+    /**
+     * found: the hub has the repository; unknown: the hub cannot be reached from this server, so fits is about the GPUs only; not_checked: the weights are known or are not on the hub
+     */
+    repository: "found" | "unknown" | "not_checked";
+    /**
+     * Engine that would serve it
+     */
+    engine: string;
+    /**
+     * Expected memory of one instance on all its GPUs; 0: unknown
+     */
+    memory_bytes: number;
+    /**
+     * Price of min_instances; 0: no price
+     */
+    usd_per_hour: number;
   };
   "POST /v1/deploy": {
     type: "legacy" | "llm" | "lora" | "tts";

@@ -14,6 +14,7 @@ let edge: Edge;
 let asked: HfRequest | undefined;
 let wanted: DeployRequest | undefined;
 let fits = false;
+let repository: "found" | "unknown" = "found";
 let changed: SettingsUpdate | undefined;
 let sleepAfterSeconds = 0;
 let listed: readonly Deployment["status"][] = [];
@@ -26,7 +27,7 @@ beforeAll(async () => {
         ...deps.placement,
         dryRunNew: async (caller, request) => ({
           ...(await deps.placement.dryRunNew(caller, request)),
-          ...(fits ? { host: "host-1" as HostId, refused: [] } : {}),
+          ...(fits ? { host: "host-1" as HostId, refused: [], repository } : {}),
         }),
         gpus: async () => [
           { ...offer, gpu: "H100-80GB", hourRate: 3n },
@@ -74,13 +75,17 @@ it("shows before a deployment whether it fits, the reasons and the price", async
   }
   fits = true;
   const { out, code } = await stoker("deploy", "create", "org/w", "--gpu", "H100-80GB", "--dry-run");
-  fits = false;
   expect(out).toMatch(/^Fits: /);
   expect(code).toBe(0);
-  expect(await stoker("deploy", "create", "org/w", "--task", "embeddings", "--dry-run")).toMatchObject({
-    code: 2,
-    out: "",
-  });
+  repository = "unknown";
+  const unknown = await stoker("deploy", "create", "org/w", "--gpu", "H100-80GB", "--dry-run");
+  expect(unknown.out).toMatch(/^Unknown: the GPUs are free, but the model hub cannot be reached/);
+  expect(unknown.code).toBe(7);
+  fits = false;
+  repository = "found";
+  const task = await stoker("deploy", "create", "org/w", "--task", "embeddings", "--dry-run");
+  expect(task.out).toMatch(/^Does not fit now: stoker, /);
+  expect(task.code).toBe(1);
 }, 60_000);
 
 it("deploys a model for a given task and waits until it is deployed", async () => {

@@ -71,6 +71,7 @@ async function withoutFunds(values: Values): Promise<Values> {
   return values;
 }
 
+const hfPlacement = "POST /deploy/hf/placement";
 const missing = expect.objectContaining({ loc: ["body", "model_name"], type: "missing" });
 
 /** What every way to create a deployment refuses. */
@@ -214,8 +215,15 @@ const rows: readonly StatusRow[] = [
     call: "POST /deploy/llm/placement",
     status: 200,
     given: newAccount,
-    body: llm,
-    holds: { fits: false, refused: [], engine: expect.any(String) },
+    body: { ...llm, hf: { repo: hubRepo }, gpu: "other" },
+    holds: { fits: false, refused: [], engine: expect.any(String), repository: "found" },
+  },
+  {
+    call: "POST /deploy/llm/placement",
+    status: 404,
+    given: newAccount,
+    body: { ...llm, hf: { repo: "acme/unknown" } },
+    holds: { code: "model_not_found" },
   },
   { call: "POST /deploy/llm/placement", status: 401, body: llm, key: null },
   { call: "POST /deploy/llm/placement", status: 400, body: "{", holds: { code: "json_invalid" } },
@@ -234,6 +242,41 @@ const rows: readonly StatusRow[] = [
   { call: "POST /deploy/llm/placement", status: 409, body: llm },
   { call: "POST /deploy/llm/placement", status: 422, given: newAccount, body: { ...llm, ...unfit } },
   { call: "POST /deploy/llm/placement", status: 423, given: () => suspended(newAccount()), body: llm },
+
+  {
+    call: hfPlacement,
+    status: 200,
+    given: newAccount,
+    body: legacy,
+    holds: { fits: false, refused: [], repository: expect.any(String) },
+  },
+  { call: hfPlacement, status: 401, body: legacy, key: null },
+  { call: hfPlacement, status: 400, body: "{", holds: { code: "json_invalid" } },
+  {
+    call: hfPlacement,
+    status: 402,
+    given: async () => withoutFunds(await newAccount()),
+    body: { ...legacy, gpu: priced },
+  },
+  {
+    call: hfPlacement,
+    status: 404,
+    given: newAccount,
+    body: { ...legacy, model_name: "acme/unknown" },
+    holds: { code: "model_not_found" },
+  },
+  {
+    call: hfPlacement,
+    status: 409,
+    given: async () => {
+      const values = await newAccount();
+      await succeed({ call: "POST /deploy/hf/", body: legacy }, values);
+      return values;
+    },
+    body: legacy,
+  },
+  { call: hfPlacement, status: 422, given: newAccount, body: { ...legacy, num_gpus: 0 } },
+  { call: hfPlacement, status: 423, given: () => suspended(newAccount()), body: legacy },
 
   { call: "GET /deploy/list", status: 200, given: () => deployed(), holds: [{ deploy_id: "{deploy}" }] },
   { call: "GET /deploy/list/?status=running,failed", status: 200 },

@@ -1,5 +1,6 @@
 // In-memory stand-ins for what the HTTP edge and the inference spine are built on. Defaults serve one model to one key;
 // everything is open to change by a test.
+
 import { createHash } from "node:crypto";
 import { pino } from "pino";
 import { Registry } from "prom-client";
@@ -29,6 +30,7 @@ import type { RequestMarks } from "../../control-plane/billing/store.ts";
 import type { ModelAlias } from "../../control-plane/catalog/model-alias.ts";
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
+import type { NewDryRun } from "../../control-plane/deployments/placement-preview.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { ByteBudget } from "../../control-plane/inference/byte-budget.ts";
@@ -170,6 +172,16 @@ export class FakeSessions implements Sessions {
     return session.csrfToken === token;
   }
 }
+
+/** Result of a dry run that no host takes. */
+const noFit: NewDryRun = {
+  host: undefined,
+  refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }],
+  engine: "vllm",
+  memoryBytes: 1024 ** 3,
+  hourRate: 1_790_000_000n,
+  repository: "found",
+};
 
 export interface HoldLog {
   readonly request: HoldRequest;
@@ -348,10 +360,8 @@ export function fakePorts() {
           { gpu: "H100-80GB", count: 1, hourRate: 1_790_000_000n, isAvailable: true, isRecommended: true },
           { gpu: "B200-180GB", count: 8, hourRate: 22_320_000_000n, isAvailable: false, isRecommended: false },
         ]),
-      dryRunNew: async (_caller, { minInstances }) => ({
-        ...{ host: undefined, refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }] },
-        ...{ engine: "vllm", memoryBytes: 1024 ** 3, hourRate: 1_790_000_000n * BigInt(minInstances) },
-      }),
+      dryRunNew: async (_caller, { minInstances }) => ({ ...noFit, hourRate: noFit.hourRate * BigInt(minInstances) }),
+      dryRunHf: async () => ({ ...noFit, engine: "stoker" }),
       priceOf: async () => ({ hourRate: 1_790_000_000n, asleepHourRate: 90_000_000n }),
       dryRun: async (caller, id) => {
         if (caller.account !== one.account || id !== one.id) throw new DeploymentNotFound();

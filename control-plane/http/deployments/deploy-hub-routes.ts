@@ -1,4 +1,6 @@
+import type { Static } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
+import type { HfRequest } from "../../deployments/create-by.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -6,11 +8,12 @@ import {
   DeployHfRequest,
   DeploymentRecord,
   DeployRequestV1,
+  NewPlacementReport,
   PrefixCacheAnswer,
   PrefixCacheRequest,
 } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
-import { renderDeployment } from "./render-deployment.ts";
+import { renderDeployment, renderDryRun } from "./render-deployment.ts";
 import { newScaling, type ScalingSettings } from "./scaling-settings.ts";
 
 const common = { answer: DeploymentRecord, refusals: [400, 402, 404, 409, 423] } as const;
@@ -20,7 +23,7 @@ interface Scale extends ScalingSettings {
   readonly max_instances?: number;
 }
 
-export function addDeployHubRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
+export function addDeployHubRoutes(endpoints: Endpoints, { deployments, placement }: DeploymentFeatures): void {
   const own = endpoints.with({ tag: "deployments", access: "key", idempotent: true });
 
   own.post("/deploy/hf/", {
@@ -29,21 +32,19 @@ export function addDeployHubRoutes(endpoints: Endpoints, { deployments }: Deploy
     bodyLimitBytes: mediumBodyBytes,
     body: DeployHfRequest,
     async handler({ caller, body }) {
-      const scale = body.settings as Scale | null | undefined;
-      const created = await deployments.createHf(caller, {
-        modelName: body.model_name,
-        repo: (body.repo as string | null | undefined) ?? undefined,
-        task: body.task ?? undefined,
-        revision: body.revision ?? undefined,
-        token: body.token ?? undefined,
-        gpu: body.gpu,
-        numGpus: body.num_gpus ?? 1,
-        maxBatchSize: body.max_batch_size ?? 96,
-        minInstances: scale?.min_instances ?? 1,
-        maxInstances: scale?.max_instances ?? Math.max(1, scale?.min_instances ?? 1),
-        ...newScaling(scale),
-      });
-      return renderDeployment(created);
+      return renderDeployment(await deployments.createHf(caller, readDeployHf(body)));
+    },
+  });
+
+  endpoints.with({ tag: "deployments", access: "key" }).post("/deploy/hf/placement", {
+    ...common,
+    summary: "Check whether a hub model of any task would fit, and its cost, without creating it",
+    role: "read",
+    bodyLimitBytes: mediumBodyBytes,
+    body: DeployHfRequest,
+    answer: NewPlacementReport,
+    async handler({ caller, body }) {
+      return renderDryRun(await placement.dryRunHf(caller, readDeployHf(body)));
     },
   });
 
@@ -63,6 +64,23 @@ export function addDeployHubRoutes(endpoints: Endpoints, { deployments }: Deploy
       return renderDeployment(created);
     },
   });
+}
+
+function readDeployHf(body: Static<typeof DeployHfRequest>): HfRequest {
+  const scale = body.settings as Scale | null | undefined;
+  return {
+    modelName: body.model_name,
+    repo: (body.repo as string | null | undefined) ?? undefined,
+    task: body.task ?? undefined,
+    revision: body.revision ?? undefined,
+    token: body.token ?? undefined,
+    gpu: body.gpu,
+    numGpus: body.num_gpus ?? 1,
+    maxBatchSize: body.max_batch_size ?? 96,
+    minInstances: scale?.min_instances ?? 1,
+    maxInstances: scale?.max_instances ?? Math.max(1, scale?.min_instances ?? 1),
+    ...newScaling(scale),
+  };
 }
 
 export function addAdminDeployRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {

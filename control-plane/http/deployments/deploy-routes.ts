@@ -21,7 +21,7 @@ import {
   UpdateRequest,
 } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
-import { renderDeployment } from "./render-deployment.ts";
+import { renderDeployment, renderDryRun } from "./render-deployment.ts";
 import { newScaling, readScaling, type ScalingSettings } from "./scaling-settings.ts";
 
 const refusals = [404, 409];
@@ -57,14 +57,7 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
     answer: NewPlacementReport,
     refusals: [400, 402, 404, 409, 423],
     async handler({ caller, body }) {
-      const { host, refused, ...found } = await placement.dryRunNew(caller, readDeployLlm(body));
-      return {
-        fits: host !== undefined,
-        refused: refused.map(({ host, why }) => ({ host, why })),
-        engine: found.engine,
-        memory_bytes: found.memoryBytes,
-        usd_per_hour: toUsd(nano(found.hourRate)),
-      };
+      return renderDryRun(await placement.dryRunNew(caller, readDeployLlm(body)));
     },
   });
 

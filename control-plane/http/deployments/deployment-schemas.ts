@@ -260,6 +260,10 @@ export const PlacementReport = Type.Object({
 
 export const NewPlacementReport = Type.Object({
   ...PlacementReport.properties,
+  repository: Type.Union([Type.Literal("found"), Type.Literal("unknown"), Type.Literal("not_checked")], {
+    description:
+      "found: the hub has the repository; unknown: the hub cannot be reached from this server, so fits is about the GPUs only; not_checked: the weights are known or are not on the hub",
+  }),
   engine: Type.String({ description: "Engine that would serve it" }),
   memory_bytes: Type.Integer({ description: "Expected memory of one instance on all its GPUs; 0: unknown" }),
   usd_per_hour: Type.Number({ description: "Price of min_instances; 0: no price" }),

@@ -1,5 +1,7 @@
+import { nano, toUsd } from "../../../proto/money.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
 import { pendingOf, targetOf } from "../../deployments/lifecycle.ts";
+import type { NewDryRun } from "../../deployments/placement-preview.ts";
 import { ownArgs, writeStandardArgs } from "../../deployments/standard-args.ts";
 import { wireRecord } from "../core/wire-record.ts";
 import { DeploymentRecord } from "./deployment-schemas.ts";
@@ -37,3 +39,12 @@ export function renderDeployment(one: Deployment): DeploymentRecord {
 export function isoTime(unixMs: number): string {
   return `${new Date(unixMs).toISOString().slice(0, 19)}+00:00`;
 }
+
+export const renderDryRun = (found: NewDryRun) => ({
+  fits: found.host !== undefined,
+  refused: found.refused.map(({ host, why }) => ({ host, why })),
+  repository: found.repository,
+  engine: found.engine,
+  memory_bytes: found.memoryBytes,
+  usd_per_hour: toUsd(nano(found.hourRate)),
+});

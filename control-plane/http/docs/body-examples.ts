@@ -88,6 +88,7 @@ const deploying: Examples = {
   "POST /deploy/llm/placement": llm,
   "PUT /deploy/{deploy_id}": { settings: { min_instances: 1, max_instances: 4, inactive_shutdown: 900 } },
   "POST /deploy/hf/": { model_name: "BAAI/bge-m3", task: "embeddings", gpu: "L4-24GB" },
+  "POST /deploy/hf/placement": { model_name: "BAAI/bge-m3", task: "embeddings", gpu: "L4-24GB" },
   "POST /v1/deploy": { provider: "huggingface", model_name: "BAAI/bge-m3" },
   "POST /lora-model": { hf_model_name: "ada/my-lora", lora_model_name: "ada/tone", base_model_name: chatModel },
   "POST /v1/lora/create": {

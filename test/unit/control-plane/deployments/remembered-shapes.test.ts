@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ModelShape } from "../../../../control-plane/deployments/memory-estimate.ts";
-import { rememberShapes } from "../../../../control-plane/deployments/placement-preview.ts";
+import { rememberLookups } from "../../../../control-plane/deployments/placement-preview.ts";
 
 const shape: ModelShape = {
   ...{ weightsBytes: 120, layers: 30, kvHeads: 3, keyLength: 64, valueLength: 64, contextLength: 8192 },
@@ -11,7 +11,7 @@ function world() {
   const asked: string[] = [];
   const waiting: (() => void)[] = [];
   const now = { ms: 0, isHeld: false };
-  const look = rememberShapes(
+  const look = rememberLookups(
     async (repo) => {
       asked.push(repo);
       if (now.isHeld) await new Promise<void>((resolve) => waiting.push(resolve));
