@@ -20,7 +20,7 @@ afterAll(async () => {
   rmSync(home, { recursive: true, force: true });
 });
 
-const stoker = (key: string, args: readonly string[], env = {}, input = "") =>
+const stoker = (key: string, args: readonly string[], env = {}, input?: string) =>
   runCli(edge, key, args, { env: { XDG_CONFIG_HOME: home, XDG_STATE_HOME: home, STOKER_DATA: home, ...env }, input });
 
 async function findings(key: string, env = {}): Promise<{ code: number | null; found: readonly Finding[] }> {

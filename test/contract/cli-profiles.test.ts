@@ -18,7 +18,7 @@ afterAll(async () => {
 });
 
 /** Without STOKER_HOST and STOKER_API_KEY. */
-const stoker = (args: readonly string[], input = "") =>
+const stoker = (args: readonly string[], input?: string) =>
   runCli(edge, "", args, { input, env: { STOKER_HOST: "", STOKER_API_KEY: "", XDG_CONFIG_HOME: home } });
 
 it("stores a key in a named profile, lists all and switches between them", async () => {

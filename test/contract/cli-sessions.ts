@@ -1,8 +1,7 @@
 // Recorded sessions of the command line: text files with commands and their output, in test/fixtures/cli-sessions.
 import { globSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { vi } from "vitest";
-import { run } from "../../cli/run.ts";
+import { runHere } from "./cli-run.ts";
 
 export const sessionFolder = join(import.meta.dirname, "../fixtures/cli-sessions");
 /** Width of the terminal that the sessions were recorded for. */
@@ -48,23 +47,11 @@ export async function runStep(
   env: Readonly<Record<string, string>>,
   folder: string,
 ): Promise<readonly string[]> {
-  const before = { env: process.env, folder: process.cwd() };
-  const chunks: string[] = [];
-  const keep = (chunk: string | Uint8Array): boolean => chunks.push(Buffer.from(chunk as string).toString()) > 0;
-  const streams = [process.stdout, process.stderr].map((stream) => vi.spyOn(stream, "write").mockImplementation(keep));
-  let code: typeof process.exitCode;
-  try {
-    process.env = { PATH: before.env["PATH"], HOME: folder, COLUMNS: String(columns), ...env };
-    process.chdir(folder);
-    await run(wordsOf(command).slice(1));
-    code = process.exitCode;
-  } finally {
-    process.exitCode = undefined;
-    process.chdir(before.folder);
-    process.env = before.env;
-    for (const stream of streams) stream.mockRestore();
-  }
-  const text = chunks.join("").replace(/\n$/, "");
+  const chunks: Buffer[] = [];
+  const keep = (chunk: Buffer): void => void chunks.push(chunk);
+  const all = { PATH: process.env["PATH"], HOME: folder, COLUMNS: String(columns), ...env };
+  const code = await runHere(wordsOf(command).slice(1), all, { out: keep, err: keep }, folder);
+  const text = Buffer.concat(chunks).toString().replace(/\n$/, "");
   return [...(text === "" ? [] : text.split("\n")), ...(code ? [`[exit ${code}]`] : [])];
 }
 

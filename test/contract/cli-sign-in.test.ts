@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge?.close());
 
-const stoker = (key: string, args: readonly string[], input = "") => runCli(edge, key, args, { input });
+const stoker = (key: string, args: readonly string[], input?: string) => runCli(edge, key, args, { input });
 
 it("lists second factors and the number of unused recovery codes", async () => {
   const { out, err } = await stoker(apiKey, ["auth", "factors"]);

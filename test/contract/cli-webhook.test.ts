@@ -21,7 +21,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const stoker = (args: readonly string[], input = "", env: Readonly<Record<string, string>> = {}) =>
+const stoker = (args: readonly string[], input?: string, env: Readonly<Record<string, string>> = {}) =>
   runCli(edge, apiKey, ["webhook", ...args], { input, env });
 
 it("prints the secret, the log and one delivery, and replays it", async () => {
