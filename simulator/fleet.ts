@@ -52,8 +52,8 @@ export interface Asked {
   readonly account: string;
   readonly segments: readonly Segment[];
   readonly outputTokens: number;
-  /** Up to the end of the last response that the prompt contains; default: none. */
-  readonly repeatedTokens?: number | undefined;
+  /** Where the last response within the prompt begins and ends, in tokens; default: there is none. */
+  readonly response?: { readonly start: number; readonly end: number } | undefined;
   readonly cacheKey?: string | undefined;
   /** A value of `tierRank`; default: that of the default tier. */
   readonly tier?: number | undefined;
@@ -187,8 +187,7 @@ export class Fleet {
     gateway.known?.ask(asked.segments, promptTokens);
     if (this.#options.policy === "stoker" || gateway.known !== undefined) {
       if (asked.cacheKey !== undefined) blocks.fillKey(asked.cacheKey, scope);
-      else fillBlocks(blocks, asked.segments, promptTokens, scope);
-      if (asked.cacheKey === undefined) blocks.lastResponse = (asked.repeatedTokens ?? 0) / promptTokens;
+      else fillBlocks(blocks, asked, promptTokens, scope);
     }
     const beginning = mixed(scope.place ^ (asked.cacheKey === undefined ? first : hashText(asked.cacheKey, hashSeed)));
     return gateway.pick(gateway.routes, tried, { blocks, tokens: promptTokens, sequences: 1, scope }, beginning);
@@ -469,11 +468,14 @@ const routeTo = (slot: number, { maxBatchSize }: EngineProfile): Route => ({
 /** As PromptBlocks.fill does for a body of these segments. */
 function fillBlocks(
   blocks: PromptBlocks,
-  segments: readonly Segment[],
+  { segments, response }: { readonly segments: Asked["segments"]; readonly response?: Asked["response"] },
   promptTokens: number,
   scope: PromptScope,
 ): void {
   const length = promptTokens * bytesPerToken;
+  blocks.bytes = length;
+  blocks.responseStart = bytesPerToken * (response?.start ?? 0);
+  blocks.responseEnd = bytesPerToken * (response?.end ?? 0);
   let { place } = scope;
   let at = 0;
   let segmentStart = 0;

@@ -46,6 +46,7 @@ class Conversation implements Actor {
   #system = 0;
   #segment = 0;
   #history = 0;
+  #lastOutput = 0;
   #turnsLeft = 0;
   /** Of the current turn, also when it is sent again. */
   #added = 0;
@@ -63,13 +64,14 @@ class Conversation implements Actor {
 
   act(): void {
     const { account, systemTokens, hasKey, tier, weight } = this.#shape;
+    const repeated = systemTokens + this.#history;
     const segments: Segment[] = [{ id: this.#segment, tokens: this.#history + this.#added }];
     if (systemTokens > 0) segments.unshift({ id: -1 - this.#system, tokens: systemTokens });
     this.#world.fleet.ask({
       account,
       segments,
       outputTokens: this.#output,
-      repeatedTokens: this.#history === 0 ? 0 : systemTokens + this.#history,
+      response: this.#history === 0 ? undefined : { start: repeated - this.#lastOutput, end: repeated },
       cacheKey: hasKey ? `conversation-${this.#segment}` : undefined,
       tier,
       weight,
@@ -85,6 +87,7 @@ class Conversation implements Actor {
       return;
     }
     this.#history += this.#added + this.#output;
+    this.#lastOutput = this.#output;
     this.#turnsLeft -= 1;
     if (this.#turnsLeft <= 0) {
       if (!this.#again) return;

@@ -15,6 +15,8 @@ const tailBytes = 65_536;
 const assistant = Buffer.from('"assistant"');
 const role = Buffer.from('"role"');
 const openingBrace = 0x7b;
+/** Of the beginning of a message, up to its role. */
+const messageBytes = 32;
 /** Parts hashed of a block, at equal distances: together all of the smallest block. */
 const runs = 8;
 const runBytes = minBlockBytes / runs;
@@ -30,18 +32,23 @@ export class PromptBlocks {
   /** End of each block, as a share of the prompt. */
   readonly shares = new Float64Array(maxBlocks);
   count = 0;
-  /** End of the last response within the prompt, as a share of it; 0: none is known. */
-  lastResponse = 0;
+  /** Bytes of the prompt, and where its last response begins and ends; 0: none is known. */
+  bytes = 0;
+  responseStart = 0;
+  responseEnd = 0;
 
   clear(): void {
     this.count = 0;
-    this.lastResponse = 0;
+    this.bytes = 0;
+    this.responseStart = 0;
+    this.responseEnd = 0;
   }
 
   fill(body: Buffer, promptKey: "messages" | "prompt", scope: PromptScope): void {
     this.clear();
     const at = Math.max(0, body.subarray(0, headBytes).indexOf(`"${promptKey}"`));
     const length = body.length - at;
+    this.bytes = length;
     if (length < minBlockBytes) return;
     const view = new DataView(body.buffer, body.byteOffset + at, length);
     let { place, tag } = scope;
@@ -66,12 +73,35 @@ export class PromptBlocks {
       offset += size;
       this.add(place, tag, offset / length);
     }
-    if (promptKey === "messages") this.lastResponse = Math.max(0, endOfLastResponse(body) - at) / length;
+    if (promptKey === "messages") this.#findResponse(body, at);
+  }
+
+  /**
+   * Finds the last message of the assistant near the end of the body, unless none follows it. Where a message names its role first, as
+   * clients do, it ends before the next one; otherwise its role is taken as its end. The prompt begins at `start`.
+   */
+  #findResponse(body: Buffer, start: number): void {
+    const from = Math.max(start, body.length - tailBytes);
+    const tail = body.subarray(from);
+    const last = tail.lastIndexOf(assistant);
+    const next = last < 0 ? -1 : tail.indexOf(role, last + assistant.length);
+    if (next < 0) return;
+    this.responseStart = from + last - start;
+    this.responseEnd = tail[next - 1] === openingBrace ? from + next - start : this.responseStart;
+  }
+
+  /** Share of the prompt in the cache of an instance that evaluated `share` of it: more if the last response follows, which it wrote. */
+  continued(share: number): number {
+    const evaluated = share * this.bytes;
+    // The request that was answered ended within the block behind its last whole one.
+    const isNext = share > 0 && evaluated + blockBytesAt(evaluated) + messageBytes >= this.responseStart;
+    return isNext ? Math.max(share, this.responseEnd / this.bytes) : share;
   }
 
   /** A key given by the client stands for the whole prompt. */
   fillKey(key: string, scope: PromptScope): void {
     this.clear();
+    this.bytes = 1;
     this.add(mixed(hashText(key, scope.place)), mixed(hashText(key, scope.tag)), 1);
   }
 
@@ -89,20 +119,6 @@ export class PromptBlocks {
     this.shares[this.count] = share;
     this.count += 1;
   }
-}
-
-/**
- * Returns where the last message of the assistant ends in a body of messages; 0 if the end of the body shows none, or no message
- * follows it. Where a message names its role first, as clients do, it ends before the next one; otherwise its role is taken as its end.
- */
-function endOfLastResponse(body: Buffer): number {
-  const from = Math.max(0, body.length - tailBytes);
-  const tail = body.subarray(from);
-  const last = tail.lastIndexOf(assistant);
-  if (last < 0) return 0;
-  const next = tail.indexOf(role, last + assistant.length);
-  if (next < 0) return 0;
-  return from + (tail[next - 1] === openingBrace ? next : last);
 }
 
 /** Hashes of prompts begin with these: prompts are compared only within a scope, an account and the adapter if a request uses one. */

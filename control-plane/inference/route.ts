@@ -118,8 +118,7 @@ export class Router {
       prompt,
       tried,
       longest,
-      // An instance that has the longest part of a conversation also evaluated what it wrote itself, the last response.
-      continued: isNew ? longest : Math.max(longest, blocks.lastResponse),
+      continued: isNew ? longest : blocks.continued(longest),
       widest: fleet.widest,
       cachedWeight: isNew ? trust * sharedWeight : trust,
       perSequence: isNew ? tokensPerSequenceOfNew : tokensPerSequence,

@@ -5,7 +5,7 @@ const width = 8;
 const height = 8;
 const perRow = 3;
 const schemaVersion = 39;
-const source = { type: "prometheus", uid: "${source}" };
+const source = { type: "prometheus", uid: "$source" };
 
 export function grafanaOf({ id, title, choice, rows }: Board): object {
   const panels: object[] = [];

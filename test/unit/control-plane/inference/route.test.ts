@@ -239,8 +239,7 @@ describe("the last response of a conversation", () => {
     const blocks = new PromptBlocks();
     const body = bodyOf(messages);
     blocks.fill(body, "messages", ada);
-    const start = body.indexOf('"messages"');
-    return start + Math.round(blocks.lastResponse * (body.length - start));
+    return body.indexOf('"messages"') + blocks.responseEnd;
   };
   const startOf = (messages: readonly object[], message: object) =>
     bodyOf(messages).lastIndexOf(JSON.stringify(message));
@@ -253,6 +252,22 @@ describe("the last response of a conversation", () => {
     const choice = pick(router, routes, body);
     expect(choice.route).toBe(route);
     expect(choice.freshTokens).toBeCloseTo(JSON.stringify(next).length / 4, -2);
+  });
+
+  it("does not count where the beginning of the conversation was dropped, or the request before went elsewhere", () => {
+    const routes = idle(8);
+    const router = new Router(new Random(1).next, new PrefixIndex(2 ** 10));
+    const long = { role: "user", content: words(3_000, "long") };
+    const tokensOf = (messages: readonly object[]) => Math.ceil(bodyOf(messages).length / 4);
+    pick(router, routes, bodyOf(first));
+    for (const messages of [
+      [system, long, reply, next],
+      [...first, reply, long, reply, next],
+    ]) {
+      const choice = pick(router, routes, bodyOf(messages));
+      expect(choice.cachedTokens).toBeLessThanOrEqual(tokensOf(first));
+      expect(choice.freshTokens).toBeGreaterThan(0.3 * tokensOf(messages));
+    }
   });
 
   it("ends where the next message begins, also behind calls of tools and several responses", () => {
