@@ -18,6 +18,7 @@ export interface SitePage {
 
 const operations = [
   "installation",
+  "settings",
   "hosts",
   "control-planes",
   "public-endpoint",
