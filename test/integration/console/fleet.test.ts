@@ -82,7 +82,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
     // The keyboard: one tab stop, arrows between GPUs, Enter opens the host.
     await page.locator('.gpu[tabindex="0"]').focus();
     await page.keyboard.press("ArrowDown");
-    await page.locator(".gpu-card", { hasText: "node-2 · GPU 0" }).waitFor();
+    await page.locator(".gpu-card", { hasText: "node-2 · Processor slot 0" }).waitFor();
     await page.keyboard.press("Escape");
     await page.locator(".gpu-card").waitFor({ state: "detached" });
     await page.keyboard.press("Enter");
