@@ -52,6 +52,20 @@ export const text = {
       whyNot: "Add an SSH key first.",
     },
   },
+  terminal: {
+    title: titles.terminal,
+    titleOf: (name: string) => `Terminal of ${name}`,
+    open: "Terminal",
+    about:
+      "A shell in the container. It ends with this page, after 30 minutes without a key or output, and after 8 hours. F6 leaves it.",
+    unavailable: "No terminal",
+    elsewhere: "The same in your own terminal",
+    connect: "Connect again",
+    disconnect: "Disconnect",
+    disconnected: "Disconnected. The shell was ended.",
+    exited: (code: number | null) => (code === null ? "The shell ended." : `The shell ended with code ${code}.`),
+    lost: "The connection was lost. The shell was ended.",
+  },
   keys: {
     title: "SSH keys",
     about: "Added to every container that you create from now on.",

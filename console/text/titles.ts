@@ -39,6 +39,7 @@ export const titles = {
   requestLog: "Request log",
   requestLogDetail: "Request",
   security: "Security",
+  terminal: "Terminal",
   usage: "Usage",
   voices: "Voices",
   webhooks: "Webhooks",

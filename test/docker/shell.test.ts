@@ -5,12 +5,11 @@ import { DockerDriver } from "../../agent/docker/docker-driver.ts";
 import type { ContainerPlan, Shell } from "../../agent/reconcile/driver.ts";
 import { clear, docker, testSubnet, tinyHost, tinyImage } from "./docker-host.ts";
 import { oncePerRun } from "./once.ts";
-import { importTinyImage } from "./tiny-image.ts";
+import { importTinyImage, shellPrograms } from "./tiny-image.ts";
 import { tinyPlan } from "./tiny-plan.ts";
 
 const host = await tinyHost("that a terminal runs in its container and leaves nothing there");
 const shellImage = "stoker-tiny-shell:test";
-const programs = ["sh", "bash", "stty", "sleep", "cat", "tr", "grep", "setsid"];
 const nodeName = `shells-${process.pid}`;
 const signal = (): AbortSignal => AbortSignal.timeout(60_000);
 const waiting = { timeout: 30_000, interval: 100 };
@@ -42,7 +41,7 @@ describe.skipIf(!host.ok)("a terminal in a container", () => {
   };
 
   beforeAll(async () => {
-    await oncePerRun("tiny-shell", async () => importTinyImage(shellImage, { programs }));
+    await oncePerRun("tiny-shell", async () => importTinyImage(shellImage, { programs: shellPrograms }));
     await driver.start(plan, signal());
     container = await docker("ps", "-q", "--filter", `label=stoker.instance=${plan.instanceId}`);
   }, 120_000);

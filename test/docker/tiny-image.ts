@@ -10,6 +10,9 @@ const script = "test/fakes/tiny-runtime.ts";
 /** The script and what it imports, at the same places below `/app`. */
 const sources = [script, "proto/bearer-secret.ts", "proto/api-formats.ts"];
 
+/** For a shell in it and what the tests type there. */
+export const shellPrograms = ["sh", "bash", "stty", "sleep", "cat", "tr", "grep", "setsid"];
+
 interface TinyOptions {
   /** Address of the engine, by default the machine's own. */
   readonly engine?: string | undefined;

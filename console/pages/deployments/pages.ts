@@ -80,4 +80,18 @@ export const buildPages: readonly PageEntry[] = [
     title: titles.agents,
     load: async () => (await import("../rentals/agent.tsx")).AgentPage,
   },
+  {
+    section,
+    path: "/agents/$id/terminal",
+    title: titles.terminal,
+    isForOwner: true,
+    load: async () => (await import("../rentals/terminal.tsx")).AgentTerminal,
+  },
+  {
+    section,
+    path: "/containers/$id/terminal",
+    title: titles.terminal,
+    isForOwner: true,
+    load: async () => (await import("../rentals/terminal.tsx")).ContainerTerminal,
+  },
 ];

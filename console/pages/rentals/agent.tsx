@@ -14,7 +14,7 @@ import { Command, Copy } from "../../ui/code.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { Form } from "../../ui/form.tsx";
 import { usd } from "../../ui/format.ts";
-import { Link } from "../../ui/link.tsx";
+import { Link, LinkButton } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Facts, Page, Section } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
@@ -89,6 +89,11 @@ function Actions({ one, type }: PartProps): ReactNode {
         {...(noDashboard ? { why: noDashboard } : {})}
         onAct={open}
       />
+      {state === "running" && (
+        <LinkButton to={`/agents/${encodeURIComponent(id)}/terminal`} size="xs" variant="default">
+          {all.terminal.open}
+        </LinkButton>
+      )}
       {state === "stopped" || state === "failed" ? (
         <Act
           label={text.start}

@@ -12,6 +12,7 @@ import { actionsColumn, type Column, DataTable } from "../../ui/data-table.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { Form } from "../../ui/form.tsx";
 import { count, usd } from "../../ui/format.ts";
+import { LinkButton } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Stats } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
@@ -121,6 +122,11 @@ function RowActions({ one }: { one: Container }): ReactNode {
   const { id, name, state } = one;
   return (
     <Group gap="xs" className="row-actions">
+      {state === "running" && (
+        <LinkButton to={`/containers/${encodeURIComponent(id)}/terminal`} size="xs" variant="default">
+          {all.terminal.open}
+        </LinkButton>
+      )}
       <Dialog label={text.rename} title={text.renameTitle(name)} disabled={state === "deleted"}>
         {(close) => (
           <Form
