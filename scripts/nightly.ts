@@ -25,7 +25,14 @@ const python = join(root, ".cache/test-python/bin/python3");
 const usesOwnPython = process.env["STOKER_TEST_PYTHON"] !== undefined;
 if (!usesOwnPython) await installPython("test-python");
 const hasPython = !usesOwnPython && existsSync(python);
-const env = { STOKER_NIGHTLY: "1", ...(hasPython ? { STOKER_TEST_PYTHON: python } : {}) };
+/** Pictures of all pages of the console. */
+const screenshots = process.env["STOKER_SCREENSHOTS"] ?? join(root, ".cache/nightly/screenshots");
+if (chosen.includes("test/integration/console/pages.test.ts")) rmSync(screenshots, { recursive: true, force: true });
+const env = {
+  STOKER_NIGHTLY: "1",
+  STOKER_SCREENSHOTS: screenshots,
+  ...(hasPython ? { STOKER_TEST_PYTHON: python } : {}),
+};
 
 const results: SuiteResult[] = [];
 for (const [i, file] of chosen.entries()) {
