@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
-import { dataFolders, runningFirst } from "./data-folders.ts";
+import { namedFolders, othersText } from "./data-folders.ts";
 
 /** Runs an entry and exits with its exit code. Throws as hostEnvironment does. */
 export async function runOnHost(
@@ -21,17 +21,24 @@ export async function runOnHost(
 
 /**
  * Database and secrets of one installation. DATABASE_URL and STOKER_SECRETS_DIR, set together, win over a data folder unless
- * `flag` names one. Throws CliError if they name no installation or parts of two.
+ * `flag` names one. An `up` on another folder than the default ones is not used unless it is named: these commands change an
+ * installation. `home`: folder of this program. Throws CliError if they name no installation or parts of two.
  */
-export function hostEnvironment(env: NodeJS.ProcessEnv, flag: string | undefined, cwd: string): NodeJS.ProcessEnv {
+export function hostEnvironment(
+  env: NodeJS.ProcessEnv,
+  flag: string | undefined,
+  cwd: string,
+  home?: string,
+): NodeJS.ProcessEnv {
   const { DATABASE_URL: url, STOKER_SECRETS_DIR: secrets } = env;
   if (url && secrets && flag === undefined) return { ...env, STOKER_SECRETS_DIR: resolve(cwd, secrets) };
   const named = flag ?? env["STOKER_DATA"];
-  const candidates = flag === undefined ? dataFolders(env, cwd) : [resolve(cwd, flag)];
-  const data = runningFirst(candidates).find((folder) => existsSync(join(folder, "secrets")));
+  const candidates = flag === undefined ? namedFolders(env, cwd, home) : [resolve(cwd, flag)];
+  const data = candidates.find((folder) => existsSync(join(folder, "secrets")));
   if (!data)
     throw new CliError(
-      `No Stoker data folder at ${named ?? ".stoker"}. Set --data, or set DATABASE_URL and STOKER_SECRETS_DIR.`,
+      `No Stoker data folder at ${named ?? ".stoker"}.` +
+        (othersText(candidates, env) || " Set --data, or set DATABASE_URL and STOKER_SECRETS_DIR."),
       exitCode.wrongUsage,
     );
   const folder = join(data, "secrets");

@@ -20,7 +20,7 @@ export function addAdminBackup(program: Command): void {
       .command(usage)
       .description(description)
       .example(`stoker admin backup ${usage.replace("<file>", "stoker-1.backup")}`)
-      .option("--data <folder>", "data folder of `up` (default: STOKER_DATA, the running `up`, or .stoker)")
+      .option("--data <folder>", "data folder of `up` (default: STOKER_DATA or .stoker)")
       .option("--dir <folder>", "folder of the backups (default: backups in the data folder)");
   const opened = (command: Command): Command =>
     command

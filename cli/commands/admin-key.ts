@@ -7,7 +7,7 @@ export function addAdminKey(program: Command): void {
     .command("key")
     .description("create a new API key for the operator account if the key was lost (run on the host)")
     .example("stoker admin key")
-    .option("--data <folder>", "data folder of `up` (default: STOKER_DATA, the running `up`, or .stoker)")
+    .option("--data <folder>", "data folder of `up` (default: STOKER_DATA or .stoker)")
     .option("--revoke-others", "revoke all other keys of that account")
     .confirm(
       () => "Revoke all other keys of the operator account?",
@@ -20,6 +20,6 @@ export function addAdminKey(program: Command): void {
     .command("rotate-kek")
     .description("create a new key-encryption key and re-wrap all data keys (run on the host)")
     .example("stoker admin rotate-kek")
-    .option("--data <folder>", "data folder of `up` (default: STOKER_DATA, the running `up`, or .stoker)")
+    .option("--data <folder>", "data folder of `up` (default: STOKER_DATA or .stoker)")
     .action((flags: { data?: string }) => runOnHost("rotate-kek.ts", flags.data));
 }

@@ -5,7 +5,7 @@ import { Option } from "commander";
 import { isAlive, sendSignal } from "../../agent/process/process-identity.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
-import { dataFolders, defaultFolders } from "../data-folders.ts";
+import { namedFolders, othersText } from "../data-folders.ts";
 import { seconds } from "../option-values.ts";
 import { type RunningUp, runningUp } from "../running-up.ts";
 
@@ -25,24 +25,20 @@ export function addDown(program: Command): void {
     .command("down")
     .description("stop an `up` of this machine: running requests end, data and models stay")
     .example("stoker down")
-    .option("--data <folder>", "data folder of the `up` (default: STOKER_DATA, .stoker, or the one that runs)")
+    .option("--data <folder>", "data folder of the `up` (default: STOKER_DATA or .stoker)")
     .addOption(new Option("--timeout <time>", "maximum time to wait").argParser(seconds).default(60, "60s"))
     .option("--force", "stop at once; running requests are cancelled")
     .run(async (terminal, flags: Flags) => {
-      const folders = flags.data === undefined ? dataFolders(process.env, process.cwd()) : [resolve(flags.data)];
-      const [running, ...more] = folders.map(runningUp).filter((up) => up !== undefined && isAlive(up));
+      const folders = flags.data === undefined ? namedFolders(process.env, process.cwd()) : [resolve(flags.data)];
+      const running = folders.map(runningUp).find((up) => up !== undefined && isAlive(up));
       const [first = ""] = folders;
       if (!running) {
         if (flags.data !== undefined && !existsSync(first))
           throw new CliError(`No data folder at ${first}.`, exitCode.notFound);
+        const others = flags.data === undefined ? othersText(folders, process.env) : "";
+        if (others) throw new CliError(`Stoker is not running on ${first}.${others}`, exitCode.wrongUsage);
         return terminal.show({ data: first, stopped: false }, () => `Stoker is not running on ${first}.`);
       }
-      // One in a default folder is the one that other commands use.
-      if (more.length > 0 && !defaultFolders(process.cwd()).includes(running.folder))
-        throw new CliError(
-          `Several run on this machine: ${[running.folder, ...more.map((one) => one?.folder)].join(", ")}. Choose one with --data.`,
-          exitCode.wrongUsage,
-        );
       terminal.progress(`Stopping Stoker at ${running.url} (pid ${running.pid}) ...`);
       await stop(running, flags);
       terminal.show({ data: running.folder, stopped: true }, ({ data }) => `Stopped. Data and models stay in ${data}.`);

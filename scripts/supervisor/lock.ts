@@ -1,8 +1,8 @@
 // Lock of a data folder. It contains pid and start time of its holder, so that the lock of a killed `up` can be replaced.
-import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { identify, isAlive, type ProcessIdentity } from "../../agent/process/process-identity.ts";
-import { notesFolder } from "../../cli/data-folders.ts";
+import { isOwnFolder, noteName, notesFolder, notesIn } from "../../cli/data-folders.ts";
 import { endProcess } from "./child.ts";
 import { UpError } from "./up-error.ts";
 
@@ -72,20 +72,35 @@ function release(path: string, own: ProcessIdentity): void {
 }
 
 /**
- * Notes the folder where commands of this user look for running `up`s, and removes notes of killed ones. Returns the function
- * that removes it. Without a home folder that can be written, commands need STOKER_DATA.
+ * Notes the data folder for commands of this user, and removes notes of killed `up`s. Returns the function that removes it.
+ * Without a folder of this user for notes, commands need STOKER_DATA.
  */
 export function noteFolder(dataDir: string, env: NodeJS.ProcessEnv): () => void {
   const folder = notesFolder(env);
-  const own = join(folder, String(process.pid));
+  const own = join(folder, noteName(process.pid));
   try {
+    // As root in another user's home, this would change files that links of that user lead to.
+    if (hasForeignPart(folder)) return () => {};
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    for (const name of readdirSync(folder)) if (!identify(Number(name))) rmSync(join(folder, name), { force: true });
-    writeFileSync(own, `${dataDir}\n`, { mode: 0o600 });
+    if (!isOwnFolder(folder)) return () => {};
+    for (const { path, data } of notesIn(folder)) {
+      const holder = readHolder(join(data, "up.lock"));
+      if (!holder || !isAlive(holder)) rmSync(path, { force: true });
+    }
+    rmSync(own, { force: true });
+    // "wx" follows no link.
+    writeFileSync(own, `${dataDir}\n`, { flag: "wx", mode: 0o600 });
   } catch {
     return () => {};
   }
   return () => rmSync(own, { force: true });
+}
+
+/** Returns true if a folder or link on the path belongs to neither this user nor root. */
+function hasForeignPart(path: string): boolean {
+  const owner = lstatSync(path, { throwIfNoEntry: false })?.uid;
+  if (owner !== undefined && owner !== 0 && owner !== process.getuid?.()) return true;
+  return dirname(path) !== path && hasForeignPart(dirname(path));
 }
 
 type Record = ProcessIdentity & { readonly title: string };

@@ -1,11 +1,12 @@
 // `stoker down` on data folders whose lock a process of the test holds, as `up` does. test/e2e/up/restored.test.ts stops real ones.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { identify } from "../../agent/process/process-identity.ts";
+import { noteName, notesFolder } from "../../cli/data-folders.ts";
 import { runCli } from "./cli-run.ts";
 
 const url = "http://127.0.0.1:9123";
@@ -55,6 +56,20 @@ it("signals no process that only has the pid of the lock", async () => {
   const folder = lockedBy(child.pid as number, "another boot:1");
   expect(await down(folder)).toMatchObject({ code: 0, out: `Stoker is not running on ${folder}.\n` });
   expect(child.exitCode).toBeNull();
+}, 60_000);
+
+it("stops one outside the default folders only if it is named", async () => {
+  const child = await holder(1);
+  const folder = lockedBy(child.pid as number);
+  const state = lockedBy(child.pid as number);
+  const env = { XDG_STATE_HOME: state, STOKER_DATA: "" };
+  const notes = notesFolder(env);
+  mkdirSync(notes, { recursive: true, mode: 0o700 });
+  writeFileSync(join(notes, noteName(child.pid as number)), `${folder}\n`);
+  const unnamed = await runCli({ url }, "", ["down"], { env });
+  expect(unnamed).toMatchObject({ code: 2, out: "", err: expect.stringContaining(`--data ${folder}`) });
+  expect(child.exitCode).toBeNull();
+  expect(await runCli({ url }, "", ["down", "--data", folder], { env })).toMatchObject({ code: 0 });
 }, 60_000);
 
 it("exits with 4 for a folder that does not exist", async () => {
