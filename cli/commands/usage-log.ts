@@ -1,4 +1,6 @@
+import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
+import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { between } from "../option-values.ts";
 import { isoTime, type Terminal } from "../terminal.ts";
@@ -143,7 +145,12 @@ export function addRequest(program: Command): void {
     .command("list")
     .description("list requests of the account, newest first")
     .example("stoker request list --failed")
+    .example("stoker request list --rejected --code model_not_found")
     .option("--failed", "only failed requests")
+    .addOption(
+      new Option("--rejected", "requests that ended with an error before a host recorded them").conflicts(recordedOnly),
+    )
+    .option("--code <code>", "with --rejected: only this error code, such as rate_limit_exceeded")
     .option("--model <model>", "only requests to this model")
     .option("--key <id>", "only requests with this key (`stoker token list`)")
     .option("--user <name>", "only requests for this end user")
@@ -154,7 +161,9 @@ export function addRequest(program: Command): void {
     .option("--after <id>", "list requests after this one (next page)")
     .option("--account <account>", "requests of another account, for operators (uid, e-mail address or display name)")
     .run(async (terminal, flags: Readonly<Record<string, string>> & { limit: number }) => {
-      const { limit, account, endReason, ...filter } = flags;
+      const { limit, account, endReason, rejected, code, ...filter } = flags;
+      if (rejected) return listRejected(terminal, { ...filter, code, limit: String(limit) });
+      if (code !== undefined) throw new CliError("--code needs --rejected.", exitCode.wrongUsage);
       const of = account === undefined ? {} : { account: await uidOf(terminal.api, account) };
       const query = queryOf({ ...filter, ...of, end_reason: endReason, limit: String(limit) });
       const path = account === undefined ? "/v1/requests" : "/v1/admin/requests";
@@ -189,7 +198,6 @@ export function addRequest(program: Command): void {
       );
       if (isMore) showNextPage(terminal, requests.at(-1)?.request_id);
     });
-  addRejected(request);
   request
     .command("get <id>")
     .alias("show")
@@ -205,43 +213,34 @@ export function addRequest(program: Command): void {
     });
 }
 
-function addRejected(request: Command): void {
-  request
-    .command("rejected")
-    .description("list requests that ended with an error before a model ran them, newest first")
-    .example("stoker request rejected --code model_not_found")
-    .option("--model <model>", "only requests that named this model")
-    .option("--key <id>", "only requests with this key (`stoker token list`)")
-    .option("--code <code>", "only this error code, such as rate_limit_exceeded")
-    .option("--from <time>", "start, Unix seconds or relative such as now-7d (default)")
-    .option("--limit <n>", "maximum number of requests", between(1, maxListed), 50)
-    .option("--after <id>", "list requests after this one (next page)")
-    .run(async (terminal, { limit, ...filter }: Readonly<Record<string, string>> & { limit: number }) => {
-      const { requests, has_more: isMore } = await terminal.api.call<Responses["GET /v1/rejected-requests"]>(
-        "GET",
-        `/v1/rejected-requests?${queryOf({ ...filter, limit: String(limit) })}`,
-      );
-      terminal.rows(
-        requests,
-        {
-          REQUEST: "request_id",
-          "AT (UTC)": shortTime,
-          MODEL: "model",
-          HTTP: (one) => String(one.status),
-          CODE: "code",
-        },
-        {
-          empty: "No rejected requests match. They are listed within seconds.",
-          wide: {
-            OTHERS: (one) => String(one.others),
-            KEY: "token_id",
-            PATH: "path",
-            "CLIENT ID": (one) => one.client_request_id ?? "",
-          },
-        },
-      );
-      if (isMore) showNextPage(terminal, requests.at(-1)?.request_id);
-    });
+/** Filters that only requests with a usage record have. */
+const recordedOnly = ["failed", "user", "status", "endReason", "account"];
+
+async function listRejected(terminal: Terminal, filter: Readonly<Record<string, string | undefined>>): Promise<void> {
+  const { requests, has_more: isMore } = await terminal.api.call<Responses["GET /v1/rejected-requests"]>(
+    "GET",
+    `/v1/rejected-requests?${queryOf(filter)}`,
+  );
+  terminal.rows(
+    requests,
+    {
+      REQUEST: "request_id",
+      "AT (UTC)": shortTime,
+      MODEL: "model",
+      HTTP: (one) => String(one.status),
+      CODE: "code",
+    },
+    {
+      empty: "No rejected requests match. They are listed within seconds.",
+      wide: {
+        OTHERS: (one) => String(one.others),
+        KEY: "token_id",
+        PATH: "path",
+        "CLIENT ID": (one) => one.client_request_id ?? "",
+      },
+    },
+  );
+  if (isMore) showNextPage(terminal, requests.at(-1)?.request_id);
 }
 
 const shortTime = (one: { readonly created_at: number }): string =>
@@ -261,7 +260,7 @@ const describedRejection = (one: Rejected): string =>
   [
     one.request_id,
     `rejected ${one.code}, HTTP ${one.status}`,
-    `model    ${one.model || "none named"}`,
+    `model    ${one.model || "no name given"}`,
     `path     ${one.path}`,
     `created  ${isoTime(one.created_at)}`,
     ...(one.others > 0 ? [`others   ${one.others} more with this code in the same minute`] : []),

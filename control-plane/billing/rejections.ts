@@ -3,6 +3,7 @@
 import type { Logger } from "pino";
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
 import { background, repeat } from "../../proto/repeat.ts";
+import { DatabaseUnavailable } from "../service-error.ts";
 
 export interface Rejection {
   readonly id: RequestId;
@@ -10,7 +11,7 @@ export interface Rejection {
   readonly key: KeyId | "";
   /** Unix ms of the request. */
   readonly atMs: number;
-  /** As requested; empty: the request named none, or was not read. */
+  /** As requested, at most 256 characters; empty: the request named none, or was not read, or its text has not the form of a name. */
   readonly model: string;
   /** Pattern of the path. */
   readonly route: string;
@@ -19,7 +20,7 @@ export interface Rejection {
   readonly code: string;
   /** The client's own id. */
   readonly label: string | null;
-  /** Number of later ones of the same account, minute and code that are not kept. */
+  /** Number of later ones of the same account, minute and code that are not kept. Those beyond the limits of a day or of all accounts are not counted. */
   readonly otherCount: number;
 }
 
@@ -34,7 +35,7 @@ export interface RejectionFilter {
 }
 
 export interface RejectionStore {
-  /** Idempotent: a rejection that is known gets the new `otherCount`. */
+  /** Idempotent: a rejection that is known gets the new `otherCount`. Those of deleted accounts are left out. */
   writeRejections(rejections: readonly Rejection[]): Promise<void>;
   /** Those without a usage record, newest first. Undefined: no rejection has the id `after`. Throws ReportTooLong. */
   rejections(
@@ -51,10 +52,24 @@ export interface RejectionStore {
 const maxPerCode = 5;
 /** Kept of an account and minute, beside the first of each code. */
 const maxPerAccount = 20;
+/** Kept of an account, code and UTC day before only the first of each minute is: an hour of `maxPerCode`. */
+const maxPerCodeBefore = 300;
+/** Kept of an account and UTC day in each control plane: more than one code has all day. */
+const maxPerDay = 2_000;
 /** Kept of all accounts and a minute, and waiting for the database. */
 const maxKept = 5_000;
 const minuteMs = 60_000;
+const minutesPerDay = 1_440;
 const writeEveryMs = 5_000;
+
+/** Names of models, their versions and adapters. Other texts, such as a prompt in the wrong field, are not kept. */
+const nameForm = /^[\w@][\w./:@+-]{0,255}$/;
+
+function keptName(model: string): string {
+  const name = model.slice(0, 256);
+  // A copy: a slice would keep the whole text of the request in memory.
+  return nameForm.test(name) ? Buffer.from(name, "latin1").toString("latin1") : "";
+}
 
 type Noted = { -readonly [K in keyof Rejection]: Rejection[K] };
 
@@ -64,6 +79,8 @@ export class RejectionNotes {
   /** Of this minute. */
   #kept = 0;
   #accounts = new Map<AccountId, { kept: number; readonly codes: Map<string, { kept: number; last: Noted }> }>();
+  /** Number kept of this day, by account and by its codes. */
+  #days = new Map<AccountId, { kept: number; readonly codes: Map<string, number> }>();
   /** To be written. */
   #changed = new Set<Noted>();
 
@@ -74,19 +91,23 @@ export class RejectionNotes {
   note(one: Omit<Rejection, "otherCount">): void {
     const minute = Math.floor(this.#unixMs() / minuteMs);
     if (minute !== this.#minute) {
+      if (Math.floor(minute / minutesPerDay) !== Math.floor(this.#minute / minutesPerDay)) this.#days = new Map();
       this.#minute = minute;
       this.#kept = 0;
       this.#accounts = new Map();
     }
     let account = this.#accounts.get(one.account);
     const code = account?.codes.get(one.code);
-    if (account && code && (code.kept >= maxPerCode || account.kept >= maxPerAccount)) {
+    const day = this.#days.get(one.account) ?? { kept: 0, codes: new Map<string, number>() };
+    const ofCode = day.codes.get(one.code) ?? 0;
+    const maxOfCode = ofCode < maxPerCodeBefore ? maxPerCode : 1;
+    if (account && code && (code.kept >= maxOfCode || account.kept >= maxPerAccount)) {
       code.last.otherCount += 1;
       if (this.#changed.size < maxKept) this.#changed.add(code.last);
       return;
     }
-    if (this.#kept >= maxKept || this.#changed.size >= maxKept) return;
-    const noted: Noted = { ...one, otherCount: 0 };
+    if (this.#kept >= maxKept || this.#changed.size >= maxKept || day.kept >= maxPerDay) return;
+    const noted: Noted = { ...one, model: keptName(one.model), otherCount: 0 };
     if (!account) {
       account = { kept: 0, codes: new Map() };
       this.#accounts.set(one.account, account);
@@ -94,6 +115,9 @@ export class RejectionNotes {
     account.kept += 1;
     account.codes.set(one.code, { kept: (code?.kept ?? 0) + 1, last: noted });
     this.#kept += 1;
+    day.kept += 1;
+    day.codes.set(one.code, ofCode + 1);
+    this.#days.set(one.account, day);
     this.#changed.add(noted);
   }
 
@@ -129,12 +153,28 @@ export function createRejections(deps: {
     const taken = notes.take();
     if (taken.length === 0) return;
     try {
-      await deps.store.writeRejections(taken);
+      const leftOut = await writeGroup(taken);
+      if (leftOut.length > 0)
+        deps.log.warn({ err: leftOut[0], count: leftOut.length }, "the database refused rejected requests; left out");
       isUnavailable = false;
     } catch (error) {
+      // Those that were written already are written again.
       notes.again(taken);
       if (!isUnavailable) deps.log.warn({ err: error }, "could not write rejected requests; will retry");
       isUnavailable = true;
+    }
+  }
+
+  /** Leaves out each one that the database refuses, so that it does not stop the others. Returns their errors. Throws DatabaseUnavailable. */
+  async function writeGroup(group: readonly Rejection[]): Promise<readonly unknown[]> {
+    try {
+      await deps.store.writeRejections(group);
+      return [];
+    } catch (error) {
+      if (error instanceof DatabaseUnavailable) throw error;
+      if (group.length === 1) return [error];
+      const half = Math.ceil(group.length / 2);
+      return [...(await writeGroup(group.slice(0, half))), ...(await writeGroup(group.slice(half)))];
     }
   }
 

@@ -1927,7 +1927,7 @@ export interface Responses {
        */
       code: string;
       /**
-       * As the request named it; empty: none, or the body was not read
+       * As the request named it; empty: none, a text that is no name, or the body was not read
        */
       model: string;
       /**
@@ -1943,7 +1943,7 @@ export interface Responses {
        */
       client_request_id: string | null;
       /**
-       * Later ones of the same minute and code that are counted, not listed: at most 5 per code and 20 in all are
+       * Later ones of the same minute and code that are not listed: at most 5 per code (1 after the first 300 of a day), 20 in all, and 2,000 a day are
        */
       others: number;
     }[];
@@ -2025,7 +2025,7 @@ export interface Responses {
        */
       code: string;
       /**
-       * As the request named it; empty: none, or the body was not read
+       * As the request named it; empty: none, a text that is no name, or the body was not read
        */
       model: string;
       /**
@@ -2041,7 +2041,7 @@ export interface Responses {
        */
       client_request_id: string | null;
       /**
-       * Later ones of the same minute and code that are counted, not listed: at most 5 per code and 20 in all are
+       * Later ones of the same minute and code that are not listed: at most 5 per code (1 after the first 300 of a day), 20 in all, and 2,000 a day are
        */
       others: number;
     };

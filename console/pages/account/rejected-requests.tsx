@@ -1,4 +1,4 @@
-// Requests that ended with an error before a model ran them: their list, and the facts of one.
+// Requests that ended with an error and without usage: their list, and the facts of one.
 import { Alert, Stack } from "@mantine/core";
 import { IconTool } from "@tabler/icons-react";
 import type { ReactNode } from "react";
@@ -64,7 +64,7 @@ export function Rejection({ of: one, keyName }: RejectionProps): ReactNode {
   return (
     <Stack gap="md">
       <Alert variant="light" color="red" icon={<IconTool />} title={`${all.detail.status(one.status)}: ${one.code}`}>
-        {text.notBilled}{" "}
+        {text.noUsage}{" "}
         <a href={`/docs/errors#${one.code}`} target="_blank" rel="noreferrer">
           {text.explanation}
         </a>

@@ -141,13 +141,15 @@ export const RejectedRequest = Type.Object({
   created_at: Type.Integer({ description: "Unix seconds" }),
   status: Type.Integer({ description: "HTTP status" }),
   code: Type.String({ description: "Code of the error: /docs/errors" }),
-  model: Type.String({ description: "As the request named it; empty: none, or the body was not read" }),
+  model: Type.String({
+    description: "As the request named it; empty: none, a text that is no name, or the body was not read",
+  }),
   token_id: Type.String({ description: "Id of the key; empty: without a key" }),
   path: Type.String({ description: "Path with the names of its parameters" }),
   client_request_id: nullable.string({ description: "x-request-id of the client" }),
   others: Type.Integer({
     description:
-      "Later ones of the same minute and code that are counted, not listed: at most 5 per code and 20 in all are",
+      "Later ones of the same minute and code that are not listed: at most 5 per code (1 after the first 300 of a day), 20 in all, and 2,000 a day are",
   }),
 });
 export type RejectedRequest = Static<typeof RejectedRequest>;

@@ -162,6 +162,7 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     "modelAlias",
     "storedResponse",
     "endUser",
+    "rejectedRequest",
     "limitAlert",
     "mail",
     "webhookJob",

@@ -31,7 +31,7 @@ export function createRejectionStore(db: Db): RejectionStore {
         account_id: one.account,
         key_id: one.key,
         at_ms: one.atMs,
-        model: kept(one.model),
+        model: one.model,
         route: one.route,
         status: one.status,
         code: one.code,
@@ -43,6 +43,7 @@ export function createRejectionStore(db: Db): RejectionStore {
         select request_id, account_id, key_id, to_timestamp(at_ms / 1000), model, route, status, code, label, others
         from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r (request_id text, account_id text, key_id text, at_ms float8,
           model text, route text, status integer, code text, label text, others integer)
+        where exists (select from account where account.account_id = r.account_id and deleted_at is null)
         on conflict (request_id) do update set others = excluded.others`.execute(db);
     },
 
@@ -79,9 +80,6 @@ export function createRejectionStore(db: Db): RejectionStore {
     },
   });
 }
-
-/** PostgreSQL stores no NUL in texts; names of models are shorter. */
-const kept = (model: string): string => model.replaceAll("\0", "").slice(0, 256);
 
 const rejectionOf = (row: Row): Rejection => ({
   id: row.requestId as RequestId,

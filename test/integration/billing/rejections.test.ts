@@ -1,4 +1,6 @@
+import pino from "pino";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { createRejections } from "../../../control-plane/billing/rejections.ts";
 import { createRequestLog } from "../../../control-plane/billing/request-log.ts";
 import type { Rejection } from "../../../control-plane/billing/store.ts";
 import { createRetentionStore } from "../../../control-plane/store/core/retention-store.ts";
@@ -36,7 +38,7 @@ it("lists rejected requests of the account by page and filter, once each, and fi
   const store = createRejectionStore(world.db);
   const log = createRequestLog({ store: createRequestLogStore(world.db) });
   const all = Array.from({ length: 7 }, (_, n) => rejection(account, n));
-  all[3] = rejection(account, 3, { code: "funds_used_up", status: 402, label: "mine", model: "a\0b" });
+  all[3] = rejection(account, 3, { code: "funds_used_up", status: 402, label: "mine", model: "org/other" });
   await store.writeRejections([...all, rejection(stranger, 99), rejection(account, 98, { atMs: period.toMs })]);
   await store.writeRejections([rejection(account, 6, { otherCount: 4, code: "changed" })]);
 
@@ -52,7 +54,7 @@ it("lists rejected requests of the account by page and filter, once each, and fi
   const listed = async (filter: object) =>
     (await log.rejections(account, { ...period, ...filter }, undefined, 50)).rejections.map(({ id }) => id);
   expect(await listed({ code: "funds_used_up" })).toEqual(["rejected-3"]);
-  expect(await listed({ model: "ab" })).toEqual(["rejected-3"]);
+  expect(await listed({ model: "org/other" })).toEqual(["rejected-3"]);
   expect(await listed({ key: "other" })).toEqual([]);
 
   expect(await log.findOwn("mine", account)).toMatchObject({ attempts: [], rejection: { id: "rejected-3" } });
@@ -63,6 +65,21 @@ it("lists rejected requests of the account by page and filter, once each, and fi
   ] as const)
     await expect(log.findOwn(id, of)).rejects.toMatchObject({ code: "request_not_found" });
   await expect(log.rejections(stranger, period, "rejected-0", 1)).rejects.toMatchObject({ code: "request_not_found" });
+});
+
+it("leaves out one that PostgreSQL refuses, and those of deleted accounts, and writes the others", async () => {
+  const world = await openWorld(postgres);
+  const [account, deleted] = [await world.account(1n), await world.account(1n)];
+  await world.pool.query("update account set deleted_at = now() where account_id = $1", [deleted]);
+  const store = createRejectionStore(world.db);
+  const rejections = createRejections({ store, log: pino({ level: "silent" }) });
+  rejections.note(rejection(account, 0));
+  rejections.note(rejection(account, 1, { code: "\ud800" }));
+  rejections.note(rejection(deleted, 2));
+  rejections.note(rejection(account, 3));
+  await rejections.stop();
+  const { rows } = await world.pool.query("select request_id as id from rejected_request order by 1");
+  expect(rows).toEqual([{ id: "rejected-0" }, { id: "rejected-3" }]);
 });
 
 it("leaves out a request that a host has recorded, and deletes expired ones", async () => {

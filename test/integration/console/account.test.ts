@@ -186,7 +186,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     await row.getByText("first", { exact: true }).waitFor();
     await row.getByRole("link", { name: rejectedId }).click();
     await page.getByText("HTTP 404: model_not_found").waitFor();
-    await page.getByText("No model ran this request").waitFor();
+    await page.getByText("No usage was recorded").waitFor();
     expect(await page.getByRole("link", { name: "What this code means" }).getAttribute("href")).toBe(
       "/docs/errors#model_not_found",
     );
