@@ -53,9 +53,9 @@ const frame = (kind: number, payload: Buffer): Buffer => {
   return Buffer.concat([head, payload]);
 };
 
-/** Returns frames with these bytes, in pieces of the maximum length. */
+/** Returns frames with these bytes, in pieces of the maximum length; without bytes none. */
 export function dataFrames(bytes: Buffer): Buffer {
-  if (bytes.length <= maxTerminalBytes) return frame(kinds.data, bytes);
+  if (bytes.length > 0 && bytes.length <= maxTerminalBytes) return frame(kinds.data, bytes);
   const pieces: Buffer[] = [];
   for (let at = 0; at < bytes.length; at += maxTerminalBytes)
     pieces.push(frame(kinds.data, bytes.subarray(at, at + maxTerminalBytes)));
@@ -76,27 +76,51 @@ export function exitFrame(code: number | null): Buffer {
   return frame(kinds.exit, payload);
 }
 
-/** Reads frames from the bytes of a connection. Holds at most one unfinished frame. */
+/** Length of the frame whose header is at `at`. */
+const lengthAt = (bytes: Buffer, at: number): number => headerBytes + bytes.readUInt16BE(at + 1);
+
+/** Reads frames from the bytes of a connection. Holds at most one unfinished frame, and copies each byte of it once. */
 export class TerminalFrames {
-  #rest: Buffer = Buffer.alloc(0);
+  #unfinished: Buffer | undefined;
+  #filled = 0;
 
   /** Returns the frames that `chunk` completes. Throws on anything else: the peer is not trusted. */
   take(chunk: Buffer): TerminalFrame[] {
-    let bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     const found: TerminalFrame[] = [];
-    while (bytes.length >= headerBytes) {
-      const end = headerBytes + bytes.readUInt16BE(1);
-      if (bytes.length < end) break;
-      found.push(read(bytes.readUInt8(), bytes.subarray(headerBytes, end)));
-      bytes = bytes.subarray(end);
+    let at = 0;
+    while (at < chunk.length) {
+      const left = chunk.length - at;
+      const isWhole = this.#filled === 0 && left >= headerBytes && left >= lengthAt(chunk, at);
+      if (isWhole) {
+        const end = at + lengthAt(chunk, at);
+        found.push(read(chunk.readUInt8(at), chunk.subarray(at + headerBytes, end)));
+        at = end;
+      } else {
+        at += this.#collect(chunk, at, found);
+      }
     }
-    this.#rest = bytes;
     return found;
+  }
+
+  /** Copies bytes of the unfinished frame: of its header, or of its payload. Returns how many. */
+  #collect(chunk: Buffer, at: number, found: TerminalFrame[]): number {
+    this.#unfinished ??= Buffer.allocUnsafe(headerBytes + maxTerminalBytes);
+    const frame = this.#unfinished;
+    const wanted = this.#filled < headerBytes ? headerBytes : lengthAt(frame, 0);
+    const copied = chunk.copy(frame, this.#filled, at, at + wanted - this.#filled);
+    this.#filled += copied;
+    if (this.#filled >= headerBytes && this.#filled === lengthAt(frame, 0)) {
+      // The next unfinished frame overwrites these bytes, and whoever gets them may keep them.
+      found.push(read(frame.readUInt8(), Buffer.from(frame.subarray(headerBytes, this.#filled))));
+      this.#filled = 0;
+    }
+    return copied;
   }
 }
 
 function read(kind: number, payload: Buffer): TerminalFrame {
-  if (kind === kinds.data) return { kind: "data", bytes: payload };
+  // One without bytes would cost its reader work, and no sender's window.
+  if (kind === kinds.data && payload.length > 0) return { kind: "data", bytes: payload };
   if (kind === kinds.exit && (payload.length === 0 || payload.length === 4))
     return { kind: "exit", code: payload.length === 0 ? null : payload.readInt32BE() };
   const size =

@@ -205,8 +205,11 @@ export class TerminalEdge {
     const { log, dial, onClosed } = this.#deps;
     const openedMs = performance.now();
     let reason = "client disconnected";
+    let stop = () => {};
     const end = (error: ServiceError) => {
       reason = error.code;
+      // A client that does not complete the closing handshake has no shell in the meantime.
+      stop();
       if (ws.readyState === ws.OPEN) ws.send(errorMessage(error));
       closeSocket(ws, closeCodeOf(error), error.code);
     };
@@ -235,7 +238,7 @@ export class TerminalEdge {
       ws.pause();
       const tunnel = await openTunnel(opened.way, kind, dial);
       if (ws.readyState !== ws.OPEN) return void tunnel.destroy();
-      joinTerminal(ws, tunnel, {
+      stop = joinTerminal(ws, tunnel, {
         active: () => void idle.refresh(),
         exited: () => {
           reason = "exited";

@@ -46,8 +46,20 @@ describe("frames of a terminal", () => {
     expect(lengths).toEqual([maxTerminalBytes, maxTerminalBytes, maxTerminalBytes, 1]);
   });
 
+  it("are none for no bytes", () => {
+    expect(dataFrames(Buffer.alloc(0))).toHaveLength(0);
+  });
+
+  it("keep their bytes while later ones are read", () => {
+    const reader = new TerminalFrames();
+    const bytes = Buffer.concat([dataFrames(Buffer.from("first")), dataFrames(Buffer.from("other"))]);
+    const found = [4, 12, 16].flatMap((end, n, ends) => reader.take(bytes.subarray(ends[n - 1] ?? 0, end)));
+    expect(found).toEqual(["first", "other"].map((text) => ({ kind: "data", bytes: Buffer.from(text) })));
+  });
+
   it("are refused when the kind, a length or a size is invalid", () => {
     const invalid = [
+      [0, 0, 0],
       [9, 0, 0],
       [1, 0, 2, 0, 80],
       [1, 0, 4, 0, 0, 0, 24],
