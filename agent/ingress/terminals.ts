@@ -1,5 +1,6 @@
 // Shells in containers of this host, each over one connection of a gateway. INVARIANTS: a shell ends when its connection does;
-// neither side buffers more than its stream's limit, because each stops reading while the other does not take bytes.
+// neither side buffers more than its stream's limit, because each stops reading while the other does not take bytes; a container
+// whose shells do not end costs terminals of its own account only.
 import type { Duplex } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
@@ -16,7 +17,10 @@ import { refuseUpgrade } from "./refuse-upgrade.ts";
 
 export interface TerminalBounds {
   readonly maxPerInstance: number;
+  readonly maxPerAccount: number;
   readonly maxPerHost: number;
+  /** Shells of one account whose connection ended before they did. */
+  readonly maxEndingPerAccount: number;
   readonly openMs: number;
   /** Maximum time without a byte in either direction: a little more than the control plane's. */
   readonly idleMs: number;
@@ -26,7 +30,9 @@ export interface TerminalBounds {
 
 const usualBounds: TerminalBounds = {
   maxPerInstance: 16,
+  maxPerAccount: 16,
   maxPerHost: 64,
+  maxEndingPerAccount: 16,
   openMs: 20_000,
   idleMs: 35 * 60_000,
   totalMs: 8 * 3_600_000 + 5 * 60_000,
@@ -37,6 +43,16 @@ const closeMs = 5_000;
 
 export type OpenShell = NonNullable<ContainerDriver["openShell"]>;
 
+export interface TerminalPlace {
+  readonly instance: InstanceId;
+  /** Account that opens it. */
+  readonly account: string;
+}
+
+interface OpenTerminal extends TerminalPlace {
+  end(): Promise<void>;
+}
+
 /** `openShell` undefined: the operator allows no terminals here. */
 export function createTerminals(
   openShell: OpenShell | undefined,
@@ -44,88 +60,95 @@ export function createTerminals(
   changed: Partial<TerminalBounds> = {},
 ) {
   const bounds = { ...usualBounds, ...changed };
-  /** Opening ones included. */
-  const held = new Map<InstanceId, Set<() => Promise<void>>>();
+  /** Opening ones included, until their connection ends. */
+  const held = new Set<OpenTerminal>();
+  /** Shells without a connection, by account. */
+  const ending = new Map<Promise<void>, string>();
   let allowed: ReadonlySet<InstanceId> = new Set();
   let isClosed = false;
 
-  const count = () => [...held.values()].reduce((sum, one) => sum + one.size, 0);
-
-  function take(id: InstanceId, end: () => Promise<void>): () => void {
-    const own = held.get(id) ?? new Set();
-    held.set(id, own.add(end));
-    return () => {
-      own.delete(end);
-      if (own.size === 0 && held.get(id) === own) held.delete(id);
-    };
-  }
+  const isFull = ({ instance, account }: TerminalPlace): boolean => {
+    const open = [...held];
+    return (
+      open.length >= bounds.maxPerHost ||
+      open.filter((one) => one.instance === instance).length >= bounds.maxPerInstance ||
+      open.filter((one) => one.account === account).length >= bounds.maxPerAccount ||
+      [...ending.values()].filter((one) => one === account).length >= bounds.maxEndingPerAccount
+    );
+  };
 
   async function start(
     open: OpenShell,
-    id: InstanceId,
+    place: TerminalPlace,
     size: TerminalSize,
     from: Duplex,
     first: Buffer,
   ): Promise<void> {
+    const { instance } = place;
     const gone = new AbortController();
-    let shell: Shell | undefined;
-    let ending: Promise<void> | undefined;
-    const end = (): Promise<void> => {
-      ending ??= (async () => {
+    const opening = open(instance, size, AbortSignal.any([gone.signal, AbortSignal.timeout(bounds.openMs)]));
+    let ended: Promise<void> | undefined;
+    const terminal: OpenTerminal = {
+      ...place,
+      end() {
+        if (ended) return ended;
+        held.delete(terminal);
         gone.abort();
         from.destroy();
-        await shell?.end();
-        release();
-      })();
-      return ending;
+        const left = opening.then(
+          (shell) => shell?.end(),
+          () => {},
+        );
+        ended = left;
+        ending.set(left, place.account);
+        void left.finally(() => ending.delete(left));
+        return left;
+      },
     };
-    const release = take(id, end);
-    for (const event of ["end", "close"]) from.once(event, () => void end());
+    held.add(terminal);
+    for (const event of ["end", "close"]) from.once(event, () => void terminal.end());
     // A closed connection is noticed only while it is read.
     from.resume();
+    const refuse = (status: 404 | 502 | 503) => {
+      held.delete(terminal);
+      refuseUpgrade(from, status);
+    };
+    let shell: Shell | undefined;
     try {
-      const bound = AbortSignal.any([gone.signal, AbortSignal.timeout(bounds.openMs)]);
-      shell = await open(id, size, bound);
+      shell = await opening;
     } catch (err) {
-      const isShellMissing = (err as Partial<DriverError>).code === "no_shell";
-      if (!gone.signal.aborted) {
-        log.warn({ err, instance: id }, "could not open a terminal");
-        refuseUpgrade(from, isShellMissing ? 502 : 503);
-      }
-      return release();
-    }
-    if (!shell) {
-      refuseUpgrade(from, 404);
-      return release();
+      if (gone.signal.aborted) return;
+      log.warn({ err, instance }, "could not open a terminal");
+      return refuse((err as Partial<DriverError>).code === "no_shell" ? 502 : 503);
     }
     // Its connection closed while it started.
-    if (gone.signal.aborted) return shell.end();
+    if (gone.signal.aborted) return;
+    if (!shell) return refuse(404);
     from.pause();
     from.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${terminalProtocol}\r\n\r\n`);
-    log.info({ instance: id }, "terminal opened");
-    join(shell, from, first, bounds, end);
+    log.info({ instance }, "terminal opened");
+    join(shell, from, first, bounds, terminal.end);
   }
 
   return {
     /** Refuses with 403, 404, 429, 502 (no shell can be started) or 503. */
-    open(id: InstanceId, size: TerminalSize, from: Duplex, first: Buffer): void {
+    open(place: TerminalPlace, size: TerminalSize, from: Duplex, first: Buffer): void {
       if (isClosed) refuseUpgrade(from, 503);
       else if (!openShell) refuseUpgrade(from, 403);
-      else if (!allowed.has(id)) refuseUpgrade(from, 404);
-      else if ((held.get(id)?.size ?? 0) >= bounds.maxPerInstance || count() >= bounds.maxPerHost)
-        refuseUpgrade(from, 429);
-      else void start(openShell, id, size, from, first);
+      else if (!allowed.has(place.instance)) refuseUpgrade(from, 404);
+      else if (isFull(place)) refuseUpgrade(from, 429);
+      else void start(openShell, place, size, from, first);
     },
     /** Instances that may have terminals: rented containers and agent instances. Ends those of all others. */
     allow(ids: ReadonlySet<InstanceId>): void {
       allowed = ids;
-      for (const [id, own] of held) if (!ids.has(id)) for (const end of [...own]) void end();
+      for (const one of [...held]) if (!ids.has(one.instance)) void one.end();
     },
     /** Ends all, and accepts no new ones. */
     async close(): Promise<void> {
       isClosed = true;
-      const all = [...held.values()].flatMap((own) => [...own]);
-      await Promise.race([Promise.all(all.map((end) => end())), wait(closeMs, undefined, { ref: false })]);
+      for (const one of [...held]) void one.end();
+      await Promise.race([Promise.all(ending.keys()), wait(closeMs, undefined, { ref: false })]);
     },
   };
 }

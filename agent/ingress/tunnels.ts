@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import { dashboardProtocol, dashboardPurpose } from "../../proto/dashboard-tunnel.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import { sizeIn, terminalProtocol, terminalPurpose } from "../../proto/terminal-tunnel.ts";
-import { type Ticket, type TicketProblem, verifyTicket } from "../../proto/ticket.ts";
+import { verifyTicket } from "../../proto/ticket.ts";
 import { createDashboardTunnels } from "./dashboard-tunnels.ts";
 import { refuseUpgrade } from "./refuse-upgrade.ts";
 import { createTerminals, type OpenShell } from "./terminals.ts";
@@ -42,11 +42,11 @@ export function createTunnels({ keys, ticketTimeMs, dashboardEndMs, openShell, d
         return;
       }
       const ticket = verifyTicket(String(headers["x-stoker-ticket"] ?? ""), keys(), ticketTimeMs());
-      if (!allows(ticket, instance, wanted.purpose)) {
+      if (typeof ticket === "string" || ticket.instanceId !== instance || ticket.model !== wanted.purpose) {
         log.warn({ instance, problem: typeof ticket === "string" ? ticket : "other_purpose" }, "ticket refused");
         refuseUpgrade(socket, 401);
       } else if (kind === "dashboard") dashboards.open(instance, dashboardOf(instance), socket, first);
-      else terminals.open(instance, sizeIn(query), socket, first);
+      else terminals.open({ instance, account: ticket.account }, sizeIn(query), socket, first);
     },
     keepDashboards: dashboards.keep,
     allowTerminals: terminals.allow,
@@ -56,6 +56,3 @@ export function createTunnels({ keys, ticketTimeMs, dashboardEndMs, openShell, d
     },
   };
 }
-
-const allows = (ticket: Ticket | TicketProblem, instance: InstanceId, purpose: string): boolean =>
-  typeof ticket !== "string" && ticket.instanceId === instance && ticket.model === purpose;

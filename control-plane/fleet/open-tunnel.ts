@@ -2,7 +2,7 @@
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
-import type { InstanceId } from "../../proto/ids.ts";
+import type { AccountId, InstanceId } from "../../proto/ids.ts";
 import { signTicket } from "../../proto/ticket.ts";
 import type { Dial } from "./dial.ts";
 import { type DataPath, operatorTicket } from "./prover.ts";
@@ -15,6 +15,8 @@ export interface TunnelKind {
   readonly path: string;
   readonly protocol: string;
   readonly purpose: string;
+  /** Account that opens it, for the agent's limits; undefined: the agent does not count by account. */
+  readonly account?: AccountId;
   /** Maximum time until the agent accepts it. */
   readonly openMs: number;
 }
@@ -32,12 +34,12 @@ export class TunnelRefused extends Error {
 /** Rejects with TunnelRefused, or with the cause when the host cannot be reached. */
 export function openTunnel(
   { hostId, origin, instance, ticketKey }: InstanceWay,
-  { path, protocol, purpose, openMs }: TunnelKind,
+  { path, protocol, purpose, account, openMs }: TunnelKind,
   dial: Dial,
 ): Promise<Socket> {
   const url = new URL(path, origin);
   const ask = url.protocol === "https:" ? httpsRequest : httpRequest;
-  const ticket = signTicket(operatorTicket(purpose, instance), ticketKey);
+  const ticket = signTicket(operatorTicket(purpose, instance, account), ticketKey);
   return new Promise((resolve, reject) => {
     const asking = ask(url, {
       ...dial({ hostId, origin }),

@@ -100,8 +100,8 @@ export async function proveDataPath(dial: Dial, path: DataPath, signal: AbortSig
   }
 }
 
-/** Ticket for free operations: proof and logs. It carries no hold and no permits. */
-export function operatorTicket(purpose: string, instanceId: string): Ticket {
+/** Ticket for free operations: proof, logs and tunnels. It carries no hold and no permits. */
+export function operatorTicket(purpose: string, instanceId: string, account = ""): Ticket {
   const nowMs = steadyTime.nowMs();
   return {
     requestId: randomId<"request">(24),
@@ -111,7 +111,7 @@ export function operatorTicket(purpose: string, instanceId: string): Ticket {
     deployId: "",
     admittedAtMs: nowMs,
     expiresAtMs: nowMs + 30_000,
-    account: "",
+    account,
     keyId: "",
     replicaId: "",
     model: purpose,

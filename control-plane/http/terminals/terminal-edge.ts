@@ -233,10 +233,11 @@ export class TerminalEdge {
     try {
       const { instance } = opened.way;
       const { openMs } = this.#bounds;
-      const kind = { path: terminalPath(instance, size), protocol: terminalProtocol, purpose: terminalPurpose, openMs };
+      const { account } = opened.subject;
+      const names = { path: terminalPath(instance, size), protocol: terminalProtocol, purpose: terminalPurpose };
       // What the client sends first waits for the shell.
       ws.pause();
-      const tunnel = await openTunnel(opened.way, kind, dial);
+      const tunnel = await openTunnel(opened.way, { ...names, account, openMs }, dial);
       if (ws.readyState !== ws.OPEN) return void tunnel.destroy();
       stop = joinTerminal(ws, tunnel, {
         active: () => void idle.refresh(),
