@@ -219,6 +219,7 @@ export const errorCodes = [
   "terminal_no_shell",
   "terminal_not_allowed",
   "terminal_ticket_invalid",
+  "terminal_unchecked",
   "text_too_long",
   "too_many_aliases",
   "too_many_attempts",

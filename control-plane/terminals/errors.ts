@@ -64,3 +64,11 @@ export const terminalClosed = () =>
     "terminal_closed",
     "The terminal was closed: its key was revoked, its session signed out, or the container was stopped or deleted.",
   );
+
+/** The database has been unavailable for too long to tell whether the terminal may go on. */
+export const terminalUnchecked = () =>
+  unavailable(
+    "terminal_unchecked",
+    "The terminal was closed because its key or session could not be checked for a minute. Try again in a few seconds.",
+    { retryAfterSeconds: 5 },
+  );

@@ -11,6 +11,11 @@ export interface TerminalSubject {
   readonly account: AccountId;
 }
 
+export interface TerminalHolder extends TerminalSubject {
+  /** Key that requested the ticket; undefined: a session did. */
+  readonly key: KeyId | undefined;
+}
+
 export interface TerminalState {
   readonly status: DeploymentStatus;
   /** Its container on a host; undefined: it does not run. */
@@ -48,7 +53,7 @@ export interface TerminalStore {
     ticket: Buffer,
     limits: { readonly max: number; readonly forMs: number },
     ip: string,
-  ): Promise<TerminalSubject | "too_many" | undefined>;
+  ): Promise<TerminalHolder | "too_many" | undefined>;
   /** Keeps an open terminal for `forMs`. False: its key, session, account or container ended. */
   renew(ticket: Buffer, forMs: number): Promise<boolean>;
   /** Removes an open terminal; audited with its duration. No-op if it was removed. */

@@ -1,5 +1,6 @@
 // Terminals of rented containers and agent instances. A single-use ticket, requested with the account's own credential, opens
-// one; the rows decide, because several control planes share them. A terminal ends with its key, session, account or container.
+// one; the rows decide, because several control planes share them. A terminal ends with its key, session, account or container:
+// the change feed says when to check its row.
 import { createHash, randomBytes } from "node:crypto";
 import type { HostId } from "../../proto/ids.ts";
 import { refuseSuspended } from "../deployments/errors.ts";
@@ -26,22 +27,45 @@ export interface OpenedTerminal {
   readonly way: InstanceWay;
   /** False: it must end. */
   renew(): Promise<boolean>;
+  /** Calls `check` when its key, its account or a session of that, or its container changed. Returns a function that stops it. */
+  onChange(check: () => void): () => void;
   close(reason: string): Promise<void>;
 }
 
 const ticketMs = 30_000;
-/** An open terminal of a control plane that was killed counts as long. */
+/** An open terminal whose row was not renewed counts as long, and is closed then. */
 export const renewedMs = 60_000;
 const maxUnused = 20;
 /** Open terminals of one account. */
 const maxOpen = 10;
+const topics = ["key", "session", "account", "deployment"] as const;
+type ChangeTopic = (typeof topics)[number];
 const ticketForm = /^[\w-]{43}$/;
 
 export function createTerminals(deps: {
   readonly store: TerminalStore;
   readonly dataPath: (host: HostId) => Promise<Pick<DataPath, "origin" | "ticketKey"> | undefined>;
+  /** Subjects: a key, an account (of `session` too), a deployment. */
+  readonly changes: { on(topic: ChangeTopic, handler: (subject: string) => void): void };
 }) {
   const { store } = deps;
+  /** By topic and subject. */
+  const checks = new Map<string, Set<() => void>>();
+  for (const topic of topics)
+    deps.changes.on(topic, (subject) => {
+      for (const check of [...(checks.get(`${topic} ${subject}`) ?? [])]) check();
+    });
+
+  function follow(names: readonly string[], check: () => void): () => void {
+    for (const name of names) checks.set(name, (checks.get(name) ?? new Set()).add(check));
+    return () => {
+      for (const name of names) {
+        const own = checks.get(name);
+        own?.delete(check);
+        if (own?.size === 0) checks.delete(name);
+      }
+    };
+  }
 
   async function stateOf(subject: TerminalSubject): Promise<TerminalState> {
     const state = await store.find(subject);
@@ -78,6 +102,9 @@ export function createTerminals(deps: {
         const state = await stateOf(subject);
         const refused = refusalOf(subject, state);
         if (refused) throw refused;
+        const { id, account, key } = subject;
+        const names = [`session ${account}`, `account ${account}`, `deployment ${id}`];
+        if (key !== undefined) names.push(`key ${key}`);
         const { host, instance } = state.at as NonNullable<TerminalState["at"]>;
         const path = await deps.dataPath(host);
         if (!path) throw terminalHostUnavailable();
@@ -85,6 +112,7 @@ export function createTerminals(deps: {
           subject,
           way: { ...path, hostId: host, instance },
           renew: () => store.renew(hash, renewedMs),
+          onChange: (check) => follow(names, check),
           close: (reason) => store.close(hash, reason),
         };
       } catch (error) {

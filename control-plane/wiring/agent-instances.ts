@@ -46,7 +46,11 @@ export function createAgents(
       })
     : undefined;
   const terminalStore = createTerminalStore(db);
-  const terminals = createTerminals({ store: terminalStore, dataPath: (host) => fleet.fleetStore.dataPath(host) });
+  const terminals = createTerminals({
+    store: terminalStore,
+    dataPath: (host) => fleet.fleetStore.dataPath(host),
+    changes: deps.feed,
+  });
   const agentInstances = createAgentInstances({
     ...deps,
     store,

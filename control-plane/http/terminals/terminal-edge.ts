@@ -26,8 +26,9 @@ import {
   terminalNoShell,
   terminalNotAllowed,
   terminalTicketInvalid,
+  terminalUnchecked,
 } from "../../terminals/errors.ts";
-import type { OpenedTerminal, Terminals } from "../../terminals/terminals.ts";
+import { type OpenedTerminal, renewedMs, type Terminals } from "../../terminals/terminals.ts";
 import type { AddressLimits } from "../connections/address-limits.ts";
 import type { ClientOf } from "../connections/client-address.ts";
 import { apiHeaders } from "../connections/secure-headers.ts";
@@ -47,8 +48,10 @@ const protocol = "stoker-terminal";
 const ticketPrefix = "ticket.";
 
 export interface TerminalBounds {
-  /** Interval of checks whether it may go on. */
+  /** Interval of checks whether it may go on; changes are checked at once. */
   readonly renewMs: number;
+  /** Maximum time without a successful check: its row expires then. */
+  readonly uncheckedMs: number;
   readonly pingMs: number;
   /** Maximum time without a byte in either direction. */
   readonly idleMs: number;
@@ -61,6 +64,7 @@ export interface TerminalBounds {
 
 const usualBounds: TerminalBounds = {
   renewMs: 15_000,
+  uncheckedMs: renewedMs,
   pingMs: 30_000,
   idleMs: 30 * 60_000,
   totalMs: 8 * 3_600_000,
@@ -276,15 +280,40 @@ export class TerminalEdge {
         ws.ping();
       }
     }, pingMs).unref();
-    const renew = setInterval(() => {
-      // A failed check closes nothing.
-      opened.renew().then(
-        (mayGoOn) => mayGoOn || end(terminalClosed()),
-        () => {},
-      );
-    }, renewMs).unref();
+    const check = this.#checkOf(ws, opened, end);
+    const renew = setInterval(check, renewMs).unref();
+    const stop = opened.onChange(check);
+    ws.once("close", stop);
+    // It may have changed before.
+    check();
     const total = setTimeout(() => end(terminalExpired("A terminal is closed after 8 hours.")), totalMs).unref();
     return [ping, renew, total];
+  }
+
+  /** Returns a function that renews the terminal, or ends it if it may not go on. Calls during one become one more. */
+  #checkOf(ws: WebSocket, { renew }: OpenedTerminal, end: (error: ServiceError) => void): () => void {
+    const tooLate = () => end(terminalUnchecked());
+    const unchecked = setTimeout(tooLate, this.#bounds.uncheckedMs).unref();
+    ws.once("close", () => clearTimeout(unchecked));
+    let isChecking = false;
+    let isStale = false;
+    const check = (): void => {
+      isStale = true;
+      if (isChecking) return;
+      isChecking = true;
+      void (async () => {
+        while (isStale && ws.readyState === ws.OPEN) {
+          isStale = false;
+          // While the database is unavailable a later check decides, until the last one is too long ago.
+          const mayGoOn = await renew().catch(() => undefined);
+          if (ws.readyState !== ws.OPEN) break;
+          if (mayGoOn) unchecked.refresh();
+          else if (mayGoOn === false) end(terminalClosed());
+        }
+        isChecking = false;
+      })();
+    };
+    return check;
   }
 
   /** Logs and counts the refusal. Returns its response. */

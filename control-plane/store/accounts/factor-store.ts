@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { CodeUse, FactorStore, NewFactor, SessionFactor } from "../../accounts/store.ts";
+import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { affectsRow, rowCount } from "../core/rows.ts";
@@ -129,8 +130,6 @@ const changeMethods = (db: Db) =>
           const count = await countOf(trx, actor.account, "secondFactor");
           if (count >= maxFactors) return "full";
           await trx.insertInto("secondFactor").values(rowOf(actor.account, factor)).execute();
-          // Older sessions had no second factor: they must sign in again.
-          if (count === 0) await endSessions(trx, actor.account, session);
           await trx
             .updateTable("loginSession")
             .set({ factors: sql<SessionFactor[]>`array_append(array_remove(factors, ${factor.kind}), ${factor.kind})` })
@@ -141,6 +140,8 @@ const changeMethods = (db: Db) =>
           await auditOwn(trx, actor, "second_factor.add", {
             after: { id: factor.id, kind: factor.kind, name: factor.name },
           });
+          // Older sessions had no second factor: they must sign in again.
+          if (count === 0) await endSessions(trx, actor.account, session);
           return { hasNewCodes };
         });
       } catch (error) {
@@ -198,7 +199,6 @@ const changeMethods = (db: Db) =>
         if (!(await lockAccount(trx, account, "forUpdate"))) return undefined;
         const removed = await trx.deleteFrom("secondFactor").where("accountId", "=", account).executeTakeFirst();
         await trx.deleteFrom("recoveryCode").where("accountId", "=", account).execute();
-        await endSessions(trx, account, undefined);
         const count = Number(removed.numDeletedRows);
         await auditAct(trx, act, {
           action: "second_factor.reset",
@@ -206,6 +206,7 @@ const changeMethods = (db: Db) =>
           account,
           after: { removed: count },
         });
+        await endSessions(trx, account, undefined);
         return count;
       }),
   }) satisfies Partial<FactorStore>;
@@ -273,12 +274,14 @@ async function insertCodes(trx: Trx, account: AccountId, hashes: readonly Buffer
   await trx.insertInto("recoveryCode").values(rows).execute();
 }
 
+/** Call it last: it announces the end. */
 async function endSessions(trx: Trx, account: AccountId, keep: Buffer | undefined): Promise<void> {
-  await trx
+  const { numDeletedRows } = await trx
     .deleteFrom("loginSession")
     .where("accountId", "=", account)
     .$if(keep !== undefined, (others) => others.where("lookup", "<>", keep as Buffer))
-    .execute();
+    .executeTakeFirst();
+  if (numDeletedRows > 0n) await announce(trx, "session", account);
 }
 
 function rowOf(account: AccountId, factor: NewFactor) {

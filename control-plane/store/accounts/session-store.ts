@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { PasswordWrite, SessionStore } from "../../accounts/store.ts";
 import type { Actor } from "../../act.ts";
+import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
@@ -127,6 +128,7 @@ export function createSessionStore(db: Db): SessionStore {
           .executeTakeFirst();
         if (ended.numDeletedRows === 0n) return false;
         await auditOwn(trx, actor, "session.revoke", { before: { id } });
+        await announce(trx, "session", actor.account);
         return true;
       }),
 
@@ -137,8 +139,9 @@ export function createSessionStore(db: Db): SessionStore {
           .where("lookup", "=", lookup)
           .returning("accountId")
           .executeTakeFirst();
-        if (!ended || ip === undefined) return;
-        await auditOwn(trx, { account: ended.accountId, ip }, "session.end");
+        if (!ended) return;
+        if (ip !== undefined) await auditOwn(trx, { account: ended.accountId, ip }, "session.end");
+        await announce(trx, "session", ended.accountId);
       }),
   });
 }
@@ -166,4 +169,5 @@ export async function writePassword(
   await trx.deleteFrom("signInChallenge").where("accountId", "=", account).where("purpose", "in", overtaken).execute();
   await auditOwn(trx, actor, action, { after: { sessions_ended: Number(ended.numDeletedRows) } });
   if (notice) await queueMail(trx, { ...notice, account });
+  if (ended.numDeletedRows > 0n) await announce(trx, "session", account);
 }

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId, KeyId } from "../../../proto/ids.ts";
 import type { TerminalKind, TerminalState, TerminalStore } from "../../terminals/store.ts";
 import { writeAudit } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
@@ -77,8 +77,8 @@ export function createTerminalStore(db: Db): TerminalStore {
 
     open: (ticket, { max, forMs }, ip) =>
       inTransaction(db, async (trx) => {
-        const { rows } = await sql<{ id: DeploymentId; account: AccountId; kind: TerminalKind }>`
-          select t.deploy_id as id, t.account_id as account, d.kind
+        const { rows } = await sql<{ id: DeploymentId; account: AccountId; kind: TerminalKind; key: KeyId | null }>`
+          select t.deploy_id as id, t.account_id as account, d.kind, t.key_id as key
           from terminal t join deployment d on d.deploy_id = t.deploy_id
           where t.ticket_hash = ${ticket} and t.opened_at is null and t.expires_at > now() and ${isInForce}
           for no key update of t`.execute(trx);
@@ -95,7 +95,7 @@ export function createTerminalStore(db: Db): TerminalStore {
         );
         if (numAffectedRows !== 1n) return "too_many";
         await writeAudit(trx, { actor: account, action: "terminal.open", subject: id, account, ip });
-        return found;
+        return { ...found, key: found.key ?? undefined };
       }),
 
     async renew(ticket, forMs) {

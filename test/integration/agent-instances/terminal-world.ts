@@ -4,11 +4,14 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Duplex } from "node:stream";
 import { sql } from "kysely";
+import pino from "pino";
 import { afterAll, beforeAll, beforeEach, expect, vi } from "vitest";
 import { WebSocket } from "ws";
 import type { Shell } from "../../../agent/reconcile/driver.ts";
 import { createHttp } from "../../../control-plane/http/core/create-http.ts";
 import type { TerminalBounds } from "../../../control-plane/http/terminals/terminal-edge.ts";
+import { type ChangeFeed, createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createTerminalStore } from "../../../control-plane/store/deployments/terminal-store.ts";
 import type { TerminalVisitor } from "../../../control-plane/terminals/store.ts";
 import { createTerminals } from "../../../control-plane/terminals/terminals.ts";
@@ -22,6 +25,8 @@ import { ada, made, openWorld, type World } from "./world.ts";
 export const waiting = { timeout: 30_000, interval: 20 };
 
 let postgres: TestPostgres;
+let announced: OpenDatabase;
+let feed: ChangeFeed;
 export let world: World;
 export let path: DataPath;
 export let app: Awaited<ReturnType<typeof createHttp>>;
@@ -92,7 +97,11 @@ const shellOf = (stream: Duplex, exitCode: Shell["exitCode"], kill: () => void):
 export function openTerminals(bounds: Partial<TerminalBounds> = {}): void {
   beforeAll(async () => {
     postgres = await startPostgres();
-    world = await openWorld(await postgres.migratedDatabase());
+    const url = await postgres.migratedDatabase();
+    world = await openWorld(url);
+    const log = pino({ level: "silent" });
+    announced = openDatabase(url, { maxConnections: 2, log });
+    feed = createChangeFeed({ pool: announced.pool, log });
     path = await startDataPath("http://127.0.0.1:9", {
       openShell: async (_id, size) => {
         heard.sizes.push(size);
@@ -104,7 +113,9 @@ export function openTerminals(bounds: Partial<TerminalBounds> = {}): void {
     const terminals = createTerminals({
       store,
       dataPath: async () => ({ origin: world.given.agentOrigin, ticketKey: world.given.ticketKey }),
+      changes: feed,
     });
+    await feed.start();
     app = await createHttp({
       ...ports.deps,
       // The edge's ada is another one than the database's.
@@ -123,6 +134,8 @@ export function openTerminals(bounds: Partial<TerminalBounds> = {}): void {
   afterAll(async () => {
     await app?.close();
     await path?.close();
+    await feed?.stop();
+    await announced?.close();
     await world?.close();
     await postgres?.stop();
   });
