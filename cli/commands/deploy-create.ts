@@ -165,10 +165,11 @@ export async function create(terminal: Terminal, model: string, flags: CreateFla
   return last;
 }
 
-/** Text if no host has the GPUs of the deployment, free or in use. */
-async function missingGpuText(api: Api, { deploy_id: id, model_name: model, config, instances }: Deployment) {
+/** Text if no host has the GPUs of the deployment, free or in use. Never throws: the deployment exists, and the caller needs its id. */
+async function missingGpuText(api: Api, { deploy_id: id, config, instances }: Deployment) {
   if (!config || config.num_gpus === 0 || (instances?.running ?? 0) > 0) return undefined;
-  const configs = (await gpuOffers(api, model)).map((offer) => offer.gpu_config);
+  const configs = (await gpuOffers(api).catch(() => undefined))?.map((offer) => offer.gpu_config);
+  if (!configs) return undefined;
   const wanted = `${config.num_gpus}x${config.gpu}`;
   if (configs.includes(wanted)) return undefined;
   const existing = configs.length === 0 ? "No hosts are connected." : `Hosts have ${configs.join(", ")}.`;
@@ -179,9 +180,10 @@ async function missingGpuText(api: Api, { deploy_id: id, model_name: model, conf
 }
 
 /** GPU configurations with prices; the server recommends some for the weights of `source`. */
-export async function gpuOffers(api: Api, source: string): Promise<readonly GpuOffer[]> {
+export async function gpuOffers(api: Api, source?: string): Promise<readonly GpuOffer[]> {
+  const query = source === undefined ? "" : `?${new URLSearchParams({ source })}`;
   const { gpus } = await api
-    .call<{ gpus: readonly GpuOffer[] }>("GET", `/deploy/llm/gpu_availability?${new URLSearchParams({ source })}`)
+    .call<{ gpus: readonly GpuOffer[] }>("GET", `/deploy/llm/gpu_availability${query}`)
     .catch((error: unknown) => {
       if (error instanceof CliError && error.exitCode === exitCode.notFound) return { gpus: [] };
       throw error;
