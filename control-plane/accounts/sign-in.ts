@@ -280,7 +280,7 @@ export function createSignIn(deps: SignInDeps) {
     /** Throws signUpClosed, TooManyAttempts, signInBusy, weakPassword, accountNameTaken, badDisplayName. */
     async signUp(
       { email, password, displayName }: Credentials & { readonly displayName: string },
-      ip: string,
+      { ip, userAgent }: Pick<Visitor, "ip" | "userAgent">,
     ): Promise<NewCustomer> {
       if (!deps.isSignUpOpen) throw signUpClosed();
       await limits.address(ip);
@@ -295,7 +295,7 @@ export function createSignIn(deps: SignInDeps) {
       };
       const { account, apiKey } = await deps.accounts.createAccount(request);
       await deps.mails.offerVerification(account);
-      const session = await sessions.begin({ account, ip }, ["password"]);
+      const session = await sessions.begin({ account, ip }, ["password"], userAgent);
       return { account, apiKey, session, device: devices.make(account) };
     },
 

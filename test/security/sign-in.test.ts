@@ -26,15 +26,16 @@ describe("probing for addresses that have an account", () => {
   it("computes the same password hash at sign-up for a taken address and a free one", async () => {
     const { signIn, hashed } = await stage();
     const before = hashed.length;
-    expect(await endOf(signIn.signUp(taken, home))).toBe("name_taken");
-    expect(await endOf(signIn.signUp(free(1), home))).toBe("done");
+    expect(await endOf(signIn.signUp(taken, { ip: home }))).toBe("name_taken");
+    expect(await endOf(signIn.signUp(free(1), { ip: home }))).toBe("done");
     expect(hashed.slice(before)).toEqual([taken.password, taken.password]);
   });
 
   it("ends after 30 sign-ups from one network in 15 minutes, at all control planes, for taken and free addresses", async () => {
     const { replica, clock, hashed } = await stage();
     const replicas = [replica(), replica()];
-    const signUp = (n: number, request = taken) => endOf((replicas[n % 2] ?? replica()).signIn.signUp(request, home));
+    const signUp = (n: number, request = taken) =>
+      endOf((replicas[n % 2] ?? replica()).signIn.signUp(request, { ip: home }));
     const { max } = attemptLimits.perAddress;
     for (let n = 0; n < max; n++) expect(await signUp(n), `sign-up ${n}`).toBe("name_taken");
     const before = hashed.length;
@@ -49,7 +50,7 @@ describe("probing for addresses that have an account", () => {
     const { signIn, profiles, account, make, world } = await stage();
     await make("bob");
     const change = (address: string) => endOf(profiles.change({ account, ip: home }, { email: address }));
-    for (let n = 0; n < 10; n++) expect(await endOf(signIn.signUp(taken, home))).toBe("name_taken");
+    for (let n = 0; n < 10; n++) expect(await endOf(signIn.signUp(taken, { ip: home }))).toBe("name_taken");
     for (let n = 10; n < attemptLimits.perAddress.max; n++)
       expect(await change("bob@example.com"), `change ${n}`).toBe("name_taken");
     expect(await change("bob@example.com")).toBe("too_many_attempts");

@@ -37,9 +37,10 @@ export function addSignInRoutes(
     answer: NewCustomer,
     refusals: [403, 409, 429],
     async handler({ body, reply }) {
-      checkOrigin(reply.request);
+      const { request } = reply;
+      checkOrigin(request);
       const { email, password, display_name: displayName } = body;
-      const made = await signIn.signUp({ email, password, displayName }, reply.request.ip);
+      const made = await signIn.signUp({ email, password, displayName }, visitorOf(request, publicUrl));
       giveCookies(reply, made);
       return { uid: made.account, api_key: made.apiKey, csrf_token: made.session.csrfToken };
     },

@@ -48,7 +48,7 @@ async function start({ hasPublicUrl = true } = {}) {
   const deliver = () => mail?.deliver(new AbortController().signal);
   const signUp = async (name: string) => {
     const email = `${name}@example.com`;
-    const made = await parts.signIn.signUp({ email, password, displayName: name }, ip);
+    const made = await parts.signIn.signUp({ email, password, displayName: name }, { ip });
     return { ...made, email };
   };
   const passes = (email: string, given: string, at = "198.51.100.9") =>

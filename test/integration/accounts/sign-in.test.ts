@@ -313,14 +313,15 @@ describe("signing up", () => {
 
   it("is closed unless the operator enables it", async () => {
     const { world, signIn } = await signedUp({ isSignUpOpen: false });
-    await expect(signIn.signUp(request, ip)).rejects.toMatchObject({ code: "sign_up_closed" });
+    await expect(signIn.signUp(request, { ip })).rejects.toMatchObject({ code: "sign_up_closed" });
     const { rows } = await world.pool.query("select count(*) as n from account");
     expect(rows).toEqual([{ n: 1n }]);
   });
 
   it("creates an account without credit, with an unverified address, and signs in to it", async () => {
     const { world, sessions, signIn, profiles } = await signedUp();
-    const { account, apiKey, session } = await signIn.signUp(request, ip);
+    const { account, apiKey, session } = await signIn.signUp(request, { ip, userAgent: "Firefox on Linux" });
+    expect(await sessions.list(account)).toMatchObject([{ userAgent: "Firefox on Linux", ip }]);
     expect(apiKey).toMatch(/^stk_/);
     expect((await sessions.find(session.cookie))?.caller.account).toBe(account);
     expect(await world.budget(account)).toEqual({ limit: 0n, spent: 0n, leased: 0n });
@@ -337,20 +338,23 @@ describe("signing up", () => {
   it("with a taken address does not change its password", async () => {
     const { signIn } = await signedUp();
     await expect(
-      signIn.signUp({ ...request, email: "Ada@example.com", password: "battery staple" }, ip),
+      signIn.signUp({ ...request, email: "Ada@example.com", password: "battery staple" }, { ip }),
     ).rejects.toMatchObject({ code: "name_taken" });
     expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
   });
 
   it("with a display name that differs from another only in case is refused, as is changing to one", async () => {
     const { world, signIn } = await signedUp();
-    const { account } = await signIn.signUp({ ...request, email: "one@example.com", displayName: "Grace" }, ip);
+    const { account } = await signIn.signUp({ ...request, email: "one@example.com", displayName: "Grace" }, { ip });
     await expect(
-      signIn.signUp({ ...request, email: "two@example.com", displayName: "gRACE" }, ip),
+      signIn.signUp({ ...request, email: "two@example.com", displayName: "gRACE" }, { ip }),
     ).rejects.toMatchObject({
       code: "name_taken",
     });
-    const { account: other } = await signIn.signUp({ ...request, email: "two@example.com", displayName: "hopper" }, ip);
+    const { account: other } = await signIn.signUp(
+      { ...request, email: "two@example.com", displayName: "hopper" },
+      { ip },
+    );
     const profiles = createProfileStore(world.db);
     expect(await profiles.changeProfile({ account: other, ip }, { displayName: "GRACE" })).toBe("name_taken");
     expect(await profiles.changeProfile({ account, ip }, { displayName: "grace" })).toBe("changed");
