@@ -36,16 +36,15 @@ export function createTokenStore(db: Db): TokenStore {
             .values({ tokenId: id, accountId: account, ...key, ...ruleValues(rules) })
             .returning(recordColumns)
             .executeTakeFirstOrThrow();
-          const made = budget ? { ...row, monthlyLimit: budget.limit } : row;
-          if (budget) await setMonthlyLimit(trx, { account, key: id }, budget.limit, budget.month);
           await auditAct(trx, act, {
             action: "key.create",
             subject: id,
             account,
-            after: { name: key.name, ...audited(made) },
+            after: { name: key.name, ...audited(row) },
           });
+          if (budget) await setMonthlyLimit(trx, { account, key: id }, budget.limit, budget.month, act);
           await announce(trx, "key", id);
-          return made;
+          return budget ? { ...row, monthlyLimit: budget.limit } : row;
         });
       } catch (error) {
         if (uniqueViolation(error) === "api_key_live_name") return "name_taken";
@@ -63,14 +62,14 @@ export function createTokenStore(db: Db): TokenStore {
         if (budget && !(await lockAccount(trx, account, "forUpdate"))) return undefined;
         const before = await trx
           .selectFrom("apiKey")
-          .select(["name", "monthlyLimit", ...ruleColumns])
+          .select(["name", ...ruleColumns])
           .where("accountId", "=", account)
           .where("tokenId", "=", key)
           .where("revokedAt", "is", null)
           .forUpdate()
           .executeTakeFirst();
         if (!before) return undefined;
-        if (budget) await setMonthlyLimit(trx, { account, key }, budget.limit, budget.month);
+        if (budget) await setMonthlyLimit(trx, { account, key }, budget.limit, budget.month, act);
         const row = await trx
           .updateTable("apiKey")
           // Always sets a column: a change may be of the limit only.
@@ -78,13 +77,14 @@ export function createTokenStore(db: Db): TokenStore {
           .where("tokenId", "=", key)
           .returning(recordColumns)
           .executeTakeFirstOrThrow();
-        await auditAct(trx, act, {
-          action: "key.change",
-          subject: key,
-          account,
-          before: { name: before.name, ...audited(before) },
-          after: { name: row.name, ...audited(row) },
-        });
+        if (Object.keys(change).length > 0)
+          await auditAct(trx, act, {
+            action: "key.change",
+            subject: key,
+            account,
+            before: { name: before.name, ...audited(before) },
+            after: { name: row.name, ...audited(row) },
+          });
         if (budget) await announce(trx, "limit", account);
         await announce(trx, "key", key);
         return row;
@@ -154,13 +154,13 @@ function ruleValues({ expiresAtMs, allowedIps, allowedModels, ...plain }: Partia
   };
 }
 
-const audited = (rules: KeyRules & { readonly monthlyLimit: bigint | null }) => ({
+/** Without the monthly limit, whose changes are audited as `limit.change`. */
+const audited = (rules: KeyRules) => ({
   allowed_ips: rules.allowedIps,
   allowed_models: rules.allowedModels,
   expires_at: rules.expiresAtMs === null ? null : new Date(rules.expiresAtMs).toISOString(),
   requests_per_minute: rules.requestsPerMinute,
   tokens_per_minute: rules.tokensPerMinute,
   role: rules.role,
-  monthly_limit: rules.monthlyLimit?.toString() ?? null,
   trusts_user_headers: rules.trustsUserHeaders,
 });

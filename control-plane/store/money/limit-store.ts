@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
+import type { Act } from "../../act.ts";
 import type { LimitStore } from "../../billing/store.ts";
 import { lockAccount } from "../accounts/account-rows.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
@@ -42,19 +43,7 @@ export function createLimitStore(db: Db): LimitStore {
     setLimit: (owner, limit, month, by) =>
       inTransaction(db, async (trx) => {
         const { account, key } = owner;
-        const of =
-          key === undefined
-            ? trx.selectFrom("account").select("monthlyLimit").where("accountId", "=", account)
-            : trx.selectFrom("apiKey").select("monthlyLimit").where("tokenId", "=", key);
-        const before = await of.executeTakeFirst();
-        if (!(await setMonthlyLimit(trx, owner, limit, month))) return false;
-        await auditAct(trx, by, {
-          action: "limit.change",
-          subject: key ?? account,
-          account,
-          before: { monthly_limit: before?.monthlyLimit?.toString() ?? null },
-          after: { monthly_limit: limit?.toString() ?? null },
-        });
+        if (!(await setMonthlyLimit(trx, owner, limit, month, by))) return false;
         await announce(trx, "limit", account);
         // The cached credentials contain whether there is a limit.
         await announce(trx, key === undefined ? "account" : "key", key ?? account);
@@ -64,8 +53,8 @@ export function createLimitStore(db: Db): LimitStore {
 }
 
 /**
- * Sets what the account, or one of its keys, may spend per UTC month; null: no limit, 0 blocks. `month`: the present month's
- * budget (billing/scopes.ts).
+ * Sets what the account, or one of its keys, may spend per UTC month, and audits the change; null: no limit, 0 blocks. `month`: the
+ * present month's budget (billing/scopes.ts).
  * False when there is no such account or live key. The caller's last statements announce `limit` with the answered account's
  * id (held slices go back) and `account` or `key` (cached data of the credential is read again).
  */
@@ -74,21 +63,33 @@ export async function setMonthlyLimit(
   owner: { readonly account: AccountId; readonly key?: KeyId },
   limit: bigint | null,
   month: BudgetId,
+  by: Act,
 ): Promise<boolean> {
   const { account, key } = owner;
   if (!(await lockAccount(trx, account, "forUpdate"))) return false;
-  if (key === undefined) {
-    await trx.updateTable("account").set({ monthlyLimit: limit }).where("accountId", "=", account).execute();
-  } else {
-    const { numUpdatedRows } = await trx
-      .updateTable("apiKey")
-      .set({ monthlyLimit: limit })
-      .where("tokenId", "=", key)
-      .where("accountId", "=", account)
-      .where("revokedAt", "is", null)
-      .executeTakeFirst();
-    if (numUpdatedRows === 0n) return false;
-  }
+  const liveKey =
+    key === undefined
+      ? undefined
+      : trx
+          .selectFrom("apiKey")
+          .select("monthlyLimit")
+          .where("tokenId", "=", key)
+          .where("accountId", "=", account)
+          .where("revokedAt", "is", null)
+          .forUpdate();
+  const ofAccount = trx.selectFrom("account").select("monthlyLimit").where("accountId", "=", account);
+  const before = await (liveKey ?? ofAccount).executeTakeFirst();
+  if (!before) return false;
+  await (key === undefined
+    ? trx.updateTable("account").set({ monthlyLimit: limit }).where("accountId", "=", account).execute()
+    : trx.updateTable("apiKey").set({ monthlyLimit: limit }).where("tokenId", "=", key).execute());
+  await auditAct(trx, by, {
+    action: "limit.change",
+    subject: key ?? account,
+    account,
+    before: { monthly_limit: before.monthlyLimit?.toString() ?? null },
+    after: { monthly_limit: limit?.toString() ?? null },
+  });
   await trx
     .insertInto("budget")
     .values({ budgetId: month, scope: key === undefined ? "account_month" : "key_month", accountId: account })

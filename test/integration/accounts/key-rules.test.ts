@@ -107,6 +107,20 @@ it("creates and changes a key together with its monthly limit, in the budget tha
   expect(await tokens.change(caller, key, {}, act, null)).toMatchObject({ monthlyLimit: null });
   expect(await limitOf(key)).toBeNull();
   await expect(tokens.change(caller, key, {}, act)).rejects.toMatchObject({ code: "empty_change" });
+  const rows = await world.db.selectFrom("audit").selectAll().where("subject", "=", key).orderBy("auditId").execute();
+  const changed = (before: string | null, after: string | null) => ({
+    action: "limit.change",
+    account,
+    before: { monthly_limit: before },
+    after: { monthly_limit: after },
+  });
+  expect(rows.map(({ action, accountId, before, after }) => ({ action, account: accountId, before, after }))).toEqual([
+    expect.objectContaining({ action: "key.create" }),
+    changed(null, "5"),
+    expect.objectContaining({ action: "key.change" }),
+    changed("5", "7"),
+    changed("7", null),
+  ]);
 });
 
 it("applies a change at a second control plane within 2 s, also to tokens the key signed before", async () => {

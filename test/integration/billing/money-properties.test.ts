@@ -57,9 +57,10 @@ async function live(world: World, { limits, batches }: typeof history extends fc
   const key = await world.keyOf(account);
   const now = Date.now();
   const months = [accountMonthBudget(account, now), keyMonthBudget(key, now)] as const;
+  const by = { by: account, ip: "", note: "" };
   await inTransaction(world.db, async (trx) => {
-    await setMonthlyLimit(trx, { account }, tokens(limits.accountMonth * 8), months[0]);
-    await setMonthlyLimit(trx, { account, key }, tokens(limits.keyMonth * 8), months[1]);
+    await setMonthlyLimit(trx, { account }, tokens(limits.accountMonth * 8), months[0], by);
+    await setMonthlyLimit(trx, { account, key }, tokens(limits.keyMonth * 8), months[1], by);
   });
   const token = { budget: `jwt/${account}` as BudgetId, limit: tokens(limits.token * 8) };
   const clock = handClock();

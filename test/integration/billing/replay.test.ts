@@ -165,7 +165,9 @@ async function run(planned: Plan, messages: readonly Message[], groupSize: numbe
       } else if (message.kind === "limit") {
         const { account } = owner(message.account);
         const month = accountMonthBudget(account, admittedAtMs);
-        await inTransaction(world.db, (trx) => setMonthlyLimit(trx, { account }, 3n * usd, month));
+        await inTransaction(world.db, (trx) =>
+          setMonthlyLimit(trx, { account }, 3n * usd, month, { by: account, ip: "", note: "" }),
+        );
       }
     });
     const [acknowledged] = await Promise.all([plane.settlement.settle(records.map(recordOf), "1"), ...others]);

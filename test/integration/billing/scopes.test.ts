@@ -36,10 +36,12 @@ function limited(account: AccountId, key: KeyId, budget: BudgetId, limit: bigint
   return { ...ask(account, full, floor), key, spending };
 }
 
+const by = { by: "u:op", ip: "", note: "" };
+
 async function limit(world: World, account: AccountId, key: KeyId | undefined, amount: bigint | null) {
   const month = key === undefined ? accountMonthBudget(account, Date.now()) : keyMonthBudget(key, Date.now());
   await inTransaction(world.db, async (trx) => {
-    expect(await setMonthlyLimit(trx, { account, ...(key ? { key } : {}) }, amount, month)).toBe(true);
+    expect(await setMonthlyLimit(trx, { account, ...(key ? { key } : {}) }, amount, month, by)).toBe(true);
     await announce(trx, "limit", account);
   });
   return month;
@@ -162,7 +164,7 @@ describe("a monthly limit", () => {
     let making: Promise<void> | undefined;
     await inTransaction(world.db, async (trx) => {
       const whose = { account, ...(isKey ? { key } : {}) };
-      expect(await setMonthlyLimit(trx, whose, tokens(5), monthOf(Date.now()))).toBe(true);
+      expect(await setMonthlyLimit(trx, whose, tokens(5), monthOf(Date.now()), by)).toBe(true);
       making = createBudgetMaker(world.db)(monthScopes({ account, key }, next));
       // It has begun, and waits for the limit's transaction.
       await vi.waitFor(async () => {
