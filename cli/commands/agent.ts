@@ -87,14 +87,17 @@ export function addAgent(program: Command): void {
     .command("update <id>")
     .description(catalogueUpdate)
     .example("stoker agent update agent-1")
-    .option("--name <name>", "change the name instead; nothing restarts")
-    .run(async (terminal, id: string, { name }: { name?: string }) => {
-      if (name !== undefined) return rename(terminal, id, name);
+    .run(async (terminal, id: string) => {
       const updated = await terminal.api.call("POST", `${of(id)}/update`);
       terminal.show(updated, () => `${id} is restarting with the catalogue version`);
     });
-  // Its old name.
-  agent.command("rename <id> <name>", { hidden: true }).description("change the name of an agent instance").run(rename);
+  agent
+    .command("rename <id> <name>")
+    .description("change the name of an agent instance; nothing restarts")
+    .example("stoker agent rename agent-1 notes")
+    .run(async (terminal, id: string, name: string) => {
+      terminal.show(await terminal.api.call("PATCH", of(id), { name }), () => `${id} renamed to ${name}`);
+    });
   agent
     .command("open <agent>")
     .description("print a dashboard URL, valid once and for one minute; by name or id")
@@ -135,10 +138,6 @@ export function addAgent(program: Command): void {
       terminal.show(await terminal.api.call(method, `${of(id)}${suffix}`), () => `${id} ${result}`);
     });
   }
-}
-
-async function rename(terminal: Terminal, id: string, name: string): Promise<void> {
-  terminal.show(await terminal.api.call("PATCH", of(id), { name }), () => `${id} renamed to ${name}`);
 }
 
 /** `a1 (notes)` */

@@ -207,7 +207,7 @@ const counted = (deployments: readonly Deployment[]): string =>
     .join(", ");
 
 /** Meaning of the GPU type `other`. */
-export const otherGpu = "processor slot, or a GPU of no listed type";
+export const otherGpu = "processor slot or other GPU";
 
 export function describe(one: Deployment): string {
   const lines = [

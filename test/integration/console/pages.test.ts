@@ -76,6 +76,7 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
     const { page, complaints } = await visit(context, `${stack.url}/console`, {
       // The form for a deployment reports that the hub is disabled.
       refused: [503],
+      refusedPath: "/v1/hub/models",
       prepare: async (opened) => {
         await opened.addInitScript(axe.source);
         await prepare?.(opened);

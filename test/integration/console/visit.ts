@@ -16,6 +16,8 @@ export interface Visit {
 export interface VisitOptions {
   /** Statuses of responses that the test provokes. */
   readonly refused?: readonly number[];
+  /** Path of those responses; undefined: any. */
+  readonly refusedPath?: string;
   readonly prepare?: (page: Page) => Promise<unknown>;
 }
 
@@ -23,7 +25,7 @@ export interface VisitOptions {
 export async function visit(
   context: BrowserContext,
   url: string,
-  { refused = [], prepare }: VisitOptions = {},
+  { refused = [], refusedPath, prepare }: VisitOptions = {},
 ): Promise<Visit> {
   const page = await context.newPage();
   onTestFinished(() => page.close());
@@ -34,7 +36,9 @@ export async function visit(
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
     const text = message.text();
-    const isExpected = text.includes(networkChanged) || refused.some((status) => text.includes(` ${status} `));
+    const isThere = refusedPath === undefined || URL.parse(message.location().url)?.pathname === refusedPath;
+    const isRefusal = isThere && refused.some((status) => text.includes(` ${status} `));
+    const isExpected = isRefusal || text.includes(networkChanged);
     if (message.type() === "error" && !isExpected) complaints.push(text);
   });
   await prepare?.(page);

@@ -64,7 +64,6 @@ it("ends the help of every command with an example", () => {
     "stoker model publicity",
     "stoker deploy create-llm",
     "stoker container rename",
-    "stoker agent rename",
     "stoker billing invoices",
     "stoker node prefetch",
     "stoker node unfetch",
