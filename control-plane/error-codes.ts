@@ -137,6 +137,7 @@ export const errorCodes = [
   "logs_unavailable",
   "mail_disabled",
   "mail_failed",
+  "mail_link_expired",
   "method_not_allowed",
   "mismatched_model",
   "mismatched_url",

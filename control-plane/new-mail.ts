@@ -1,4 +1,4 @@
-// What is queued to be mailed to an account.
+// Mails to accounts, as features queue them.
 import type { AccountId } from "../proto/ids.ts";
 
 /** Act that a link in a mail proves the recipient's address for. */
@@ -7,7 +7,6 @@ export type MailLink = "verify_email" | "reset_password";
 /** Where a mail's text names its link. */
 export const linkPlaceholder = "{link}";
 
-/** Of an account that is named beside it. */
 export interface NewAccountMail {
   /** Unique; part of the Message-ID, so that a mail program recognises a repeat. */
   readonly id: string;
@@ -16,6 +15,8 @@ export interface NewAccountMail {
   readonly text: string;
   /** The text contains the placeholder of this link, which is made when the mail is sent: the database never contains it. */
   readonly link?: MailLink;
+  /** Tells the owner of a change to how the account is protected: other mails do not use up its limit. */
+  readonly isNotice?: boolean;
 }
 
 export interface NewMail extends NewAccountMail {

@@ -3,8 +3,7 @@ import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import type { Actor } from "../act.ts";
 import { linkPlaceholder, type MailLink, type NewAccountMail } from "../new-mail.ts";
-import { accountGone, emailAlreadyVerified, noMailLinks } from "./errors.ts";
-import { signInExpired } from "./factor-errors.ts";
+import { accountGone, emailAlreadyVerified, mailLinkExpired, noMailLinks } from "./errors.ts";
 import type { GuessLimits } from "./guess-limits.ts";
 import type { Passwords } from "./password.ts";
 import { checkNewPassword } from "./password-rule.ts";
@@ -24,7 +23,7 @@ export interface AccountMailSettings {
 export interface AccountMailDeps {
   readonly store: AccountMailStore & Pick<SessionStore, "credentials" | "nameOf"> & Pick<ProfileStore, "profile">;
   readonly tickets: Tickets;
-  readonly limits: Pick<GuessLimits, "address" | "mailbox">;
+  readonly limits: Pick<GuessLimits, "address" | "reset" | "verification">;
   readonly passwords: Passwords;
   /** Undefined: this installation sends no mails, or does not know its own public address. */
   readonly mail: AccountMailSettings | undefined;
@@ -34,6 +33,7 @@ export interface AccountMailDeps {
 
 export function createAccountMails(deps: AccountMailDeps) {
   const { store, tickets, limits, passwords, mail, unixMs } = deps;
+  const queueing = new Set<Promise<unknown>>();
   const links = (): AccountMailSettings => {
     if (mail === undefined) throw noMailLinks();
     return mail;
@@ -48,7 +48,7 @@ export function createAccountMails(deps: AccountMailDeps) {
       if (!owner) throw accountGone();
       const settings = links();
       if (owner.emailVerified) throw emailAlreadyVerified();
-      await limits.mailbox(owner.email.toLowerCase());
+      await limits.verification(account);
       await store.queue(account, verificationMail(settings));
     },
 
@@ -58,45 +58,52 @@ export function createAccountMails(deps: AccountMailDeps) {
       try {
         await this.requestVerification(account);
       } catch (error) {
-        deps.log.warn({ err: error, account }, "no mail to verify an address was queued");
+        deps.log.warn({ err: error, account }, "could not queue a mail to verify an address");
       }
     },
 
-    /** Throws signInExpired for a link that was used, has expired, or was mailed to an earlier address of the account. */
+    /** Throws mailLinkExpired for a link that was used, has expired, or was mailed to an earlier address of the account. */
     async verify(ticket: string, ip: string): Promise<void> {
       await limits.address(ip);
-      const { lookup } = await tickets.find(ticket, ["verify_email"]);
-      if (!(await store.verifyEmail(lookup, ip, unixMs()))) throw signInExpired();
+      const found = await tickets.known(ticket, ["verify_email"]);
+      if (!found || !(await store.verifyEmail(found.lookup, ip, unixMs()))) throw mailLinkExpired();
     },
 
     /**
-     * Mails a link that sets a new password, if an account has this address. The caller does not learn whether one has: looking it
-     * up and queueing the mail happen after this returns. Throws noMailLinks, TooManyAttempts.
+     * Mails a link that sets a new password, if an account has this address. The caller does not learn whether one has: the mail is
+     * queued after this returns. Throws noMailLinks, TooManyAttempts.
      */
     async requestReset(email: string, ip: string): Promise<void> {
       const settings = links();
       await limits.address(ip);
-      await limits.mailbox(email.toLowerCase());
-      const queue = async () => {
-        const found = await store.credentials(email);
-        if (found) await store.queue(found.account, resetMail(settings));
-      };
-      queue().catch((err) => deps.log.warn({ err }, "no mail for a new password was queued"));
+      const { canonical, found } = await store.credentials(email);
+      await limits.reset(canonical, ip);
+      if (!found) return;
+      const queued = store
+        .queue(found.account, resetMail(settings))
+        .catch((err) => deps.log.warn({ err }, "could not queue a mail for a new password"))
+        .finally(() => queueing.delete(queued));
+      queueing.add(queued);
+    },
+
+    /** Resolves when nothing is being queued. */
+    async idle(): Promise<void> {
+      await Promise.all(queueing);
     },
 
     /**
      * Sets the password by a link, ends the account's sessions and verifies its address. A second factor is still required at
-     * the next sign-in. Throws weakPassword, after which the link can be used again, signInExpired, TooManyAttempts, signInBusy.
+     * the next sign-in. Throws weakPassword, after which the link can be used again, mailLinkExpired, TooManyAttempts, signInBusy.
      */
     async reset(ticket: string, password: string, ip: string): Promise<void> {
       await limits.address(ip);
-      const { lookup, account } = await tickets.find(ticket, ["reset_password"]);
-      const owner = account === null ? undefined : await store.nameOf(account);
-      if (!owner) throw signInExpired();
+      const found = await tickets.known(ticket, ["reset_password"]);
+      const owner = found?.account ? await store.nameOf(found.account) : undefined;
+      if (!found || !owner) throw mailLinkExpired();
       await checkNewPassword(password, [owner.email, owner.displayName]);
       const hash = await passwords.hash(password);
       const notice = mail && passwordNotice(mail, ip);
-      if (!(await store.resetPassword(lookup, { ip, hash, notice }, unixMs()))) throw signInExpired();
+      if (!(await store.resetPassword(found.lookup, { ip, hash, notice }, unixMs()))) throw mailLinkExpired();
     },
 
     /** Notice that another password was set; undefined where no mail can be sent. */
@@ -129,14 +136,15 @@ const resetMail = ({ makeId, publicUrl }: AccountMailSettings): NewAccountMail =
   link: "reset_password",
   subject: "Set a new password",
   text: [
-    `Somebody asked for a new password of your account at ${publicUrl}. Set it here:`,
+    `A new password was requested for your account at ${publicUrl}. Set it here:`,
     linkPlaceholder,
-    `The link is valid for ${hoursOf("reset_password")} and can be used once. If you did not ask for it, ignore this mail: your password has not changed.`,
+    `The link is valid for ${hoursOf("reset_password")} and can be used once. If you did not request it, ignore this mail: your password has not changed.`,
   ].join("\n\n"),
 });
 
 const passwordNotice = ({ makeId, publicUrl }: AccountMailSettings, ip: string): NewAccountMail => ({
   id: makeId(),
+  isNotice: true,
   subject: "Your password was changed",
   text: [
     `The password of your account at ${publicUrl} was changed from the address ${ip}. All other sessions have ended; API keys are still valid.`,
@@ -146,9 +154,10 @@ const passwordNotice = ({ makeId, publicUrl }: AccountMailSettings, ip: string):
 
 const addressNotice = ({ makeId, publicUrl }: AccountMailSettings, ip: string): NewAccountMail => ({
   id: makeId(),
+  isNotice: true,
   subject: "Your e-mail address was changed",
   text: [
-    `Your account at ${publicUrl} has another e-mail address now, and sends no more mails to this one. The change came from the address ${ip}.`,
-    "If it was not you, tell the operator of this installation: the new address can set a new password.",
+    `The e-mail address of your account at ${publicUrl} was changed from the address ${ip}. Mails go to the new one from now on.`,
+    "If it was not you, contact the operator of this installation at once: whoever reads the new mailbox can set a new password.",
   ].join("\n\n"),
 });

@@ -130,9 +130,13 @@ export const signInBusy = () =>
 
 /** Links in mails need a mail server, and an address that leads here. */
 export const noMailLinks = () =>
-  conflict(
-    "mail_disabled",
-    "This installation sends no mails with links. Its operator sets STOKER_SMTP_URL, STOKER_MAIL_FROM and STOKER_PUBLIC_URL.",
+  conflict("mail_disabled", "This server sends no mails with links. Ask its operator for help.");
+
+/** A link that was used, has expired, or was mailed to an earlier address of the account. */
+export const mailLinkExpired = () =>
+  unauthenticated(
+    "mail_link_expired",
+    "This link was used or has expired, or the account has another address now. Ask for a new mail.",
   );
 
 export const emailAlreadyVerified = () =>

@@ -107,6 +107,8 @@ export interface ChallengeRow {
   readonly sealed: Buffer | null;
   /** Address to which the ticket was mailed. */
   readonly email: string | null;
+  /** Epoch in which the step before was proven; null: none was. */
+  readonly epoch: number | null;
 }
 
 export interface ChallengeStore {

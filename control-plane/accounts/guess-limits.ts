@@ -6,6 +6,7 @@ import { type AttemptsLimit, countAttempts, networkOf } from "./attempts.ts";
 import type { AttemptStore } from "./store.ts";
 
 const quarterHourMs = 900_000;
+const hourMs = 3_600_000;
 
 export const attemptLimits = {
   /** Unfinished steps of sign-ins, sign-ups, e-mail changes and links of mails from one address. */
@@ -16,8 +17,13 @@ export const attemptLimits = {
   perEmail: { max: 200, windowMs: quarterHourMs },
   /** The same for codes: 50 of a million per day, for an attacker who knows the password. */
   codesPerDay: { max: 50, windowMs: 86_400_000 },
-  /** Mails with a link that strangers may ask for, by mailbox. */
-  mailsPerMailbox: { max: 3, windowMs: 3_600_000, isFinal: true },
+  /** Mails for a new password to one address, asked for from one network: a stranger must not keep the owner from one. */
+  resetsPerNetwork: { max: 3, windowMs: hourMs, isFinal: true },
+  /** The same from all networks. */
+  resetsPerMailbox: { max: 10, windowMs: hourMs, isFinal: true },
+  /** Mails that verify an address: of one account, and of all, as anyone may sign up with any address. */
+  verificationsPerAccount: { max: 5, windowMs: 24 * hourMs, isFinal: true },
+  verificationsOfAll: { max: 200, windowMs: hourMs, isFinal: true },
   /** Sign-ins by passkey started from one address. */
   passkeyStarts: { max: 60, windowMs: quarterHourMs, isFinal: true },
 } as const satisfies Record<string, AttemptsLimit>;
@@ -35,7 +41,10 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
   const byAccount = countAttempts("account", attemptLimits.perAccount, deps);
   const byEmail = countAttempts("email", attemptLimits.perEmail, deps);
   const byDay = countAttempts("code day", attemptLimits.codesPerDay, deps);
-  const mailboxes = countAttempts("mailbox", attemptLimits.mailsPerMailbox, deps);
+  const resets = countAttempts("reset", attemptLimits.resetsPerNetwork, deps);
+  const mailboxes = countAttempts("mailbox", attemptLimits.resetsPerMailbox, deps);
+  const verifications = countAttempts("verification", attemptLimits.verificationsPerAccount, deps);
+  const allVerifications = countAttempts("verifications", attemptLimits.verificationsOfAll, deps);
   const starts = countAttempts("passkey", attemptLimits.passkeyStarts, deps);
   const where = ({ ip, device }: Origin) => (device === undefined ? networkOf(ip) : `device ${device}`);
   const passwordKey = (name: string, from: Origin) => `email ${name} from ${where(from)}`;
@@ -44,7 +53,7 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
 
   return {
     address: (ip: string): Promise<void> => byAddress.take(networkOf(ip)),
-    /** `name`: lower-case e-mail address, also an unknown one. */
+    /** `name`: e-mail address as the database compares it, also an unknown one. */
     async password(name: string, from: Origin): Promise<void> {
       // Attempts beyond one network's own limit do not count against the account.
       await byAccount.take(passwordKey(name, from));
@@ -59,8 +68,15 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
     },
     /** The current password, given within a session. */
     presentPassword: (account: AccountId): Promise<void> => byAccount.take(presentKey(account)),
-    /** `email`: lower-case, also an unknown one. */
-    mailbox: (email: string): Promise<void> => mailboxes.take(email),
+    /** `name`: as `password` takes it. */
+    async reset(name: string, ip: string): Promise<void> {
+      await resets.take(`${name} from ${networkOf(ip)}`);
+      await mailboxes.take(name);
+    },
+    async verification(account: AccountId): Promise<void> {
+      await verifications.take(account);
+      await allVerifications.take("");
+    },
     passkeyStart: (ip: string): Promise<void> => starts.take(networkOf(ip)),
     forgivePresentPassword: (account: AccountId): Promise<void> => byAccount.forgive(presentKey(account)),
     /** The sign-in finished in `steps` counted steps: subtract them. */

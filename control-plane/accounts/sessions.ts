@@ -49,6 +49,12 @@ const maxAgentLength = 256;
 const seenEveryMs = 3_600_000;
 const cookieForm = /^[\w-]{43}$/;
 
+export interface SessionOrigin {
+  readonly userAgent?: string | undefined;
+  /** Epoch in which the password or link was accepted. */
+  readonly epoch?: number | undefined;
+}
+
 export function createSessions(deps: {
   readonly store: SessionStore;
   readonly pepper: Buffer;
@@ -89,9 +95,9 @@ export function createSessions(deps: {
     },
     /**
      * Always uses a new cookie, because another person may know the browser's current one. Throws signInExpired when a second
-     * factor was added after the password was accepted.
+     * factor was added, or the password changed, after the password was accepted.
      */
-    async begin(actor: Actor, factors: readonly SessionFactor[], userAgent?: string): Promise<BegunSession> {
+    async begin(actor: Actor, factors: readonly SessionFactor[], from: SessionOrigin = {}): Promise<BegunSession> {
       const cookie = randomBytes(32).toString("base64url");
       const beganAtMs = unixMs();
       const endsAtMs = beganAtMs + sessionIdleMs;
@@ -100,7 +106,8 @@ export function createSessions(deps: {
         beganAtMs,
         endsAtMs,
         factors,
-        userAgent: userAgent?.replaceAll("\0", "").slice(0, maxAgentLength) ?? null,
+        epoch: from.epoch,
+        userAgent: from.userAgent?.replaceAll("\0", "").slice(0, maxAgentLength) ?? null,
       });
       if (!row) throw signInExpired();
       return { ...sessionOf(cookie, { ...row, beganAtMs, factors }, endsAtMs), cookie };

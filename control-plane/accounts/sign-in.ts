@@ -127,19 +127,19 @@ function createProofs(deps: SignInDeps) {
     }
   }
 
-  /** `steps`: attempts counted against the address. */
+  /** `steps`: attempts counted against the address. `epoch`: in which the first step was accepted; null: it needed no password. */
   async function begin(
     account: AccountId,
     proven: readonly SessionFactor[],
     from: Origin,
     { ip, cookie, userAgent }: Visitor,
-    steps: number,
+    { steps, epoch }: { readonly steps: number; readonly epoch: number | null },
   ): Promise<SignedIn> {
     const owner = await store.nameOf(account);
     if (!owner) throw signInExpired();
     // Before the old session ends, so that a refusal leaves it unchanged.
-    const session = await sessions.begin({ account, ip }, proven, userAgent);
-    await limits.forgive(account, owner.email.toLowerCase(), from, steps);
+    const session = await sessions.begin({ account, ip }, proven, { userAgent, epoch: epoch ?? undefined });
+    await limits.forgive(account, owner.canonical, from, steps);
     if (cookie !== undefined) await sessions.end(cookie);
     return { session, device: devices.make(account) };
   }
@@ -173,7 +173,7 @@ function createProofs(deps: SignInDeps) {
     const use = await useCode(form, account, visitor.ip, code, step.lookup);
     if (use === "expired") throw signInExpired();
     if (use === "refused") return refuse(account, visitor.ip, form);
-    return begin(account, ["password", form], from, visitor, 2);
+    return begin(account, ["password", form], from, visitor, { steps: 2, epoch: step.epoch });
   }
 
   async function finishByPasskey(step: FoundTicket, response: unknown, visitor: Visitor): Promise<SignedIn> {
@@ -197,7 +197,8 @@ function createProofs(deps: SignInDeps) {
       if (error instanceof WrongSecondFactor) return refuse(account, visitor.ip, "passkey");
       throw error;
     }
-    return begin(account, isOnlyFactor ? ["passkey"] : ["password", "passkey"], from, visitor, isOnlyFactor ? 1 : 2);
+    const proven = isOnlyFactor ? (["passkey"] as const) : (["password", "passkey"] as const);
+    return begin(account, proven, from, visitor, { steps: proven.length, epoch: step.epoch });
   }
 
   /** Always throws. */
@@ -223,17 +224,18 @@ export function createSignIn(deps: SignInDeps) {
     async signIn({ email, password }: Credentials, visitor: Visitor): Promise<SignInStep> {
       // Counted before the password is verified, so that concurrent attempts cannot exceed the limit.
       await limits.address(visitor.ip);
-      const found = await store.credentials(email);
+      const { canonical, found } = await store.credentials(email);
       const from = originOf(found?.account, visitor);
-      await limited(found?.account, visitor.ip, "password", limits.password(email.toLowerCase(), from));
+      await limited(found?.account, visitor.ip, "password", limits.password(canonical, from));
       const isRight = await passwords.verify(password, found?.hash);
       if (!found || !isRight) throw wrongPassword();
-      const { account } = found;
+      const { account, epoch } = found;
       const kinds = new Set((await factors.overview(account))?.factors.map(({ kind }) => kind));
-      if (kinds.size === 0) return { is: "signed_in", ...(await begin(account, ["password"], from, visitor, 1)) };
+      if (kinds.size === 0)
+        return { is: "signed_in", ...(await begin(account, ["password"], from, visitor, { steps: 1, epoch })) };
       const passkeys = kinds.has("passkey") ? await factors.passkeysOf(account) : [];
       const passkey = visitor.site && passkeys.length > 0 ? await signInOptions(visitor.site, passkeys) : null;
-      const issued = await tickets.issue("second_factor", { account, challenge: passkey?.challenge ?? null });
+      const issued = await tickets.issue("second_factor", { account, challenge: passkey?.challenge ?? null, epoch });
       return { is: "second_factor", ...issued, methods: [...kinds, "recovery_code"], passkey };
     },
 
@@ -258,10 +260,10 @@ export function createSignIn(deps: SignInDeps) {
      * nothing more. Throws sessionRequired when the account has a second factor, accountGone.
      */
     async createLink({ account, ip }: Actor): Promise<Ticket> {
-      const owner = await factors.overview(account);
-      if (!owner) throw accountGone();
+      const [owner, names] = [await factors.overview(account), await store.nameOf(account)];
+      if (!owner || !names) throw accountGone();
       if (owner.factors.length > 0) throw sessionRequired();
-      const issued = await tickets.issue("link", { account }, linkMs);
+      const issued = await tickets.issue("link", { account, epoch: names.epoch }, linkMs);
       await factors.noteSignIn({ account, ip }, "sign_in_link.create", `${linkMs / 60_000} minutes`);
       return issued;
     },
@@ -273,7 +275,8 @@ export function createSignIn(deps: SignInDeps) {
       await tickets.take(link);
       const { account } = link;
       if (account === null) throw signInExpired();
-      const signedIn = await begin(account, ["link"], originOf(account, visitor), visitor, 1);
+      const proven = { steps: 1, epoch: link.epoch };
+      const signedIn = await begin(account, ["link"], originOf(account, visitor), visitor, proven);
       return { ...signedIn, hasPassword: (await store.passwordOf(account)) !== undefined };
     },
 
@@ -305,8 +308,10 @@ export function createSignIn(deps: SignInDeps) {
      * sessionRequired, accountGone.
      */
     async setPassword(actor: Actor, { password, current }: NewPassword, session: Session | undefined): Promise<void> {
+      // Before anything is compared, so that a password that was set meanwhile is not replaced.
+      const names = await store.nameOf(actor.account);
       const owner = await factors.overview(actor.account);
-      if (!owner) throw accountGone();
+      if (!owner || !names) throw accountGone();
       if (!session) {
         if (owner.factors.length > 0) throw sessionRequired();
       } else if (!session.factors.includes("passkey")) {
@@ -318,8 +323,11 @@ export function createSignIn(deps: SignInDeps) {
       }
       await checkNewPassword(password, [owner.email, owner.displayName]);
       const hash = await passwords.hash(password);
-      const change = { hash, keep: session?.lookup, notice: deps.mails.passwordNotice(actor) };
-      if (!(await store.setPassword(actor, change))) throw accountGone();
+      const { epoch } = names;
+      const change = { hash, keep: session?.lookup, notice: deps.mails.passwordNotice(actor), epoch };
+      const outcome = await store.setPassword(actor, change);
+      if (outcome === "gone") throw accountGone();
+      if (outcome === "expired") throw signInExpired();
     },
   };
 }

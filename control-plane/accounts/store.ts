@@ -258,16 +258,19 @@ export interface SessionRecord {
 
 /** Passwords and browser sessions. Throws as AccountStore does. */
 export interface SessionStore {
-  /** Credentials of a live account, by e-mail address, case-insensitive; without `hash` it has no password. */
-  credentials(email: string): Promise<{ readonly account: AccountId; readonly hash: string | undefined } | undefined>;
+  /** Credentials by e-mail address, case-insensitive. */
+  credentials(email: string): Promise<Credentials>;
   passwordOf(account: AccountId): Promise<string | undefined>;
-  /** Names of a live account. */
-  nameOf(account: AccountId): Promise<{ readonly email: string; readonly displayName: string } | undefined>;
-  /** Ends the account's sessions, all but `keep`, and its unfinished sign-ins. False when the account is gone. */
-  setPassword(actor: Actor, change: PasswordWrite): Promise<boolean>;
+  /** Names and epoch of a live account. */
+  nameOf(account: AccountId): Promise<AccountNames | undefined>;
+  /**
+   * Ends the account's sessions, all but `keep`, and its unfinished sign-ins. Expired: the password changed since `epoch`, or the session
+   * `keep` has ended.
+   */
+  setPassword(actor: Actor, change: PasswordWrite & { readonly epoch: number }): Promise<"set" | "gone" | "expired">;
   /**
    * Throws when the account is gone. Undefined: the session was verified by password only, and the account has since added a
-   * second factor.
+   * second factor; or its password changed since `epoch`.
    */
   openSession(
     actor: Actor,
@@ -276,6 +279,8 @@ export interface SessionStore {
       readonly beganAtMs: number;
       readonly endsAtMs: number;
       readonly factors: readonly SessionFactor[];
+      /** Undefined: not proven by a password or a link. */
+      readonly epoch: number | undefined;
       readonly userAgent: string | null;
     },
   ): Promise<Pick<SessionRow, "account" | "mustEnrol"> | undefined>;
@@ -289,6 +294,23 @@ export interface SessionStore {
   endSession(lookup: Buffer, ip: string | undefined): Promise<void>;
 }
 
+export interface AccountNames {
+  readonly email: string;
+  readonly displayName: string;
+  /** As in `Credentials`. */
+  readonly canonical: string;
+  readonly epoch: number;
+}
+
+export interface Credentials {
+  /** The address as the database compares it: equal for all spellings of one account. */
+  readonly canonical: string;
+  /** A live account; without `hash` it has no password. */
+  readonly found:
+    | { readonly account: AccountId; readonly hash: string | undefined; readonly epoch: number }
+    | undefined;
+}
+
 export interface PasswordWrite {
   readonly hash: string;
   /** The session that goes on. */
@@ -299,11 +321,14 @@ export interface PasswordWrite {
 
 /** Throws as AccountStore does. `lookup`: of a ticket that was mailed; `nowMs`: Unix ms. */
 export interface AccountMailStore {
-  /** False when the account is gone. */
+  /** False when the account is gone, or no mail with a link may go to its address: its domain has no dot. */
   queue(account: AccountId, mail: NewAccountMail): Promise<boolean>;
   /** Uses the ticket, and audits and announces the account. False when it cannot be used for the account's present address. */
   verifyEmail(lookup: Buffer, ip: string, nowMs: number): Promise<boolean>;
-  /** The same; also sets the password and ends all sessions. */
+  /**
+   * The same; also sets the password and ends all sessions. Of an account whose address nobody had verified yet it revokes the keys and
+   * second factors too: whoever signed up may be somebody else.
+   */
   resetPassword(
     lookup: Buffer,
     change: Omit<PasswordWrite, "keep"> & { readonly ip: string },

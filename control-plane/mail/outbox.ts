@@ -15,6 +15,12 @@ const deliverForMs = 15_000;
 /** Longer than an attempt may take. */
 const lockMs = 2 * minuteMs;
 
+export interface MadeLink {
+  readonly url: string;
+  /** Makes the link useless. */
+  revoke(): Promise<void>;
+}
+
 export interface Outbox {
   /** Sends what is due, and begins no attempt after 15 s. Any number of control planes may call it at the same time. */
   deliver(signal: AbortSignal): Promise<void>;
@@ -23,8 +29,8 @@ export interface Outbox {
 export function createOutbox(deps: {
   readonly store: MailStore;
   readonly server: MailServer;
-  /** Makes a link of a mail, which is valid from now on. */
-  readonly linkOf: (link: MailLink, mail: Pick<ClaimedMail, "account" | "to">) => Promise<string>;
+  /** Makes a link of a mail, which is valid from now on. Undefined: the server's public address is unknown. */
+  readonly linkOf: ((link: MailLink, mail: Pick<ClaimedMail, "account" | "to">) => Promise<MadeLink>) | undefined;
   readonly log: Logger;
   readonly registry: Registry;
 }): Outbox {
@@ -35,14 +41,22 @@ export function createOutbox(deps: {
     labelNames: ["outcome"],
     registers: [deps.registry],
   });
-  async function withLink(mail: ClaimedMail, link: MailLink): Promise<ClaimedMail> {
-    const url = await deps.linkOf(link, mail);
-    return { ...mail, text: mail.text.replace(linkPlaceholder, () => url) };
+  async function send(mail: ClaimedMail): Promise<void> {
+    if (mail.link === null) return server.send(mail);
+    if (!deps.linkOf) throw new MailRefused("the public address of this server is unknown", true);
+    const made = await deps.linkOf(mail.link, mail);
+    try {
+      await server.send({ ...mail, text: mail.text.replace(linkPlaceholder, () => made.url) });
+    } catch (error) {
+      // The server may repeat the mail in its reply, which is stored and logged.
+      await made.revoke();
+      throw error;
+    }
   }
 
   async function attempt(mail: ClaimedMail): Promise<void> {
     try {
-      await server.send(mail.link === null ? mail : await withLink(mail, mail.link));
+      await send(mail);
     } catch (error) {
       if (!(error instanceof MailRefused)) throw error;
       const retryMs = error.isFinal ? undefined : retriesMs[mail.attempts - 1];

@@ -1,7 +1,7 @@
 import type { AccountId } from "../../proto/ids.ts";
 import type { MailLink, NewAccountMail } from "../new-mail.ts";
 
-export interface Mail extends Omit<NewAccountMail, "link"> {
+export interface Mail extends Omit<NewAccountMail, "link" | "isNotice"> {
   readonly to: string;
 }
 

@@ -41,10 +41,14 @@ export async function createMail(deps: {
     ...deps,
     store: createMailStore(deps.db),
     server,
-    async linkOf(link, { account, to }) {
-      const { ticket } = await tickets.issue(link, { account, email: to }, linkLifeMs[link]);
-      return `${publicUrl}${mailLinkPaths[link]}?ticket=${ticket}`;
-    },
+    linkOf:
+      publicUrl === undefined
+        ? undefined
+        : async (link, { account, to }) => {
+            const { ticket } = await tickets.issue(link, { account, email: to }, linkLifeMs[link]);
+            const url = `${publicUrl}${mailLinkPaths[link]}?ticket=${ticket}`;
+            return { url, revoke: () => tickets.revoke(ticket) };
+          },
   });
   return { server, alerts, deliver, accountMail: publicUrl === undefined ? undefined : { makeId, publicUrl } };
 }

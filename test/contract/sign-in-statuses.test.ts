@@ -103,7 +103,7 @@ const rows: readonly StatusRow[] = [
   // With a mail server: test/integration/accounts/account-mails.test.ts.
   { call: resetCall, status: 409, key: null, body: { email: "{email}" }, holds: { code: "mail_disabled" } },
   { call: resetCall, status: 422, key: null, body: { email: "ada" } },
-  { call: verifyCall, status: 401, key: null, body: { ticket: "x" }, holds: { code: "sign_in_expired" } },
+  { call: verifyCall, status: 401, key: null, body: { ticket: "x" }, holds: { code: "mail_link_expired" } },
   { call: verifyCall, status: 422, key: null, body: {} },
   {
     call: verifyCall,
@@ -119,7 +119,7 @@ const rows: readonly StatusRow[] = [
     status: 401,
     key: null,
     body: { ticket: "x", password },
-    holds: { code: "sign_in_expired" },
+    holds: { code: "mail_link_expired" },
   },
   { call: newPasswordCall, status: 422, key: null, body: { ticket: "x", password: "short" } },
   { call: "POST /v1/me/verify-email", status: 401, key: null },

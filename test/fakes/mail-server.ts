@@ -3,6 +3,13 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { SMTPServer } from "smtp-server";
 
+interface Refusal {
+  readonly code: number;
+  readonly message: string;
+}
+
+const errorOf = ({ code, message }: Refusal) => Object.assign(new Error(message), { responseCode: code });
+
 export interface TestMailServer {
   readonly url: string;
   /** Whole messages, with headers. */
@@ -10,7 +17,9 @@ export interface TestMailServer {
   /** Addresses that clients named. */
   readonly recipients: string[];
   /** Refuses recipients with this reply. */
-  refuse: { readonly code: number; readonly message: string } | undefined;
+  refuse: Refusal | undefined;
+  /** Refuses messages with this reply. */
+  refuseData: ((message: string) => Refusal) | undefined;
   close(): Promise<void>;
 }
 
@@ -26,11 +35,12 @@ export async function startMailServer(password: string): Promise<TestMailServer>
       username === "stoker" && given === password ? done(null, { user: username }) : done(new Error("wrong password")),
     onRcptTo({ address }, _session, done) {
       recipients.push(address);
-      const { refuse } = found;
-      done(refuse && Object.assign(new Error(refuse.message), { responseCode: refuse.code }));
+      done(found.refuse && errorOf(found.refuse));
     },
     onData(stream, _session, done) {
       text(stream).then((message) => {
+        const refusal = found.refuseData?.(message.replaceAll(/\s+/g, " ").slice(-400));
+        if (refusal) return done(errorOf(refusal));
         accepted.push(message);
         done();
       }, done);
@@ -43,6 +53,7 @@ export async function startMailServer(password: string): Promise<TestMailServer>
     accepted,
     recipients,
     refuse: undefined,
+    refuseData: undefined,
     close: () => new Promise((resolve) => server.close(() => resolve())),
   };
   return found;

@@ -385,6 +385,7 @@ export function fakePorts() {
       verify: async () => {},
       requestReset: async () => {},
       reset: async () => {},
+      idle: async () => {},
       passwordNotice: () => undefined,
       addressNotice: () => undefined,
     },

@@ -28,15 +28,6 @@ import { type AddPage, field, send } from "./page-replies.ts";
 import { checkOrigin, cookieOf, giveCookies, takeCookie, visitorOf } from "./session.ts";
 
 const formLimitBytes = 16 * 1024;
-/** Forms that check a password or a code. */
-const attempts = new Set([
-  "POST /login",
-  "POST /login/second-factor",
-  "POST /login/link",
-  "POST /login/forgot",
-  "POST /login/reset",
-  "POST /login/verify",
-]);
 const loginId = new RegExp(loginIdForm);
 
 export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: AccountFeatures): void {
@@ -46,7 +37,7 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
     (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
   );
   const pages = new LoginPages(deps);
-  const add: AddPage = (method, path, summary, answer) =>
+  const add: AddPage = (method, path, summary, answer, { isAttempt = false } = {}) =>
     endpoints.addRaw(
       {
         method,
@@ -56,17 +47,20 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
         access: "public",
         answer: Type.String(),
         isHidden: true,
-        isAttempt: attempts.has(`${method} ${path}`),
+        isAttempt,
       },
       (request, reply) => answer(request, reply),
     );
   add("GET", "/login", "Stoker's own sign-in page", (request, reply) => pages.signIn(request, reply));
-  add("POST", "/login", "Sign in by the page's form", (request, reply) => pages.checkPassword(request, reply));
-  add("POST", "/login/second-factor", "Finish the sign-in by a code", (request, reply) =>
-    pages.checkCode(request, reply),
-  );
+  // Forms that check a secret.
+  const attempt = { isAttempt: true };
+  const checkPassword = (request: FastifyRequest, reply: FastifyReply) => pages.checkPassword(request, reply);
+  const checkCode = (request: FastifyRequest, reply: FastifyReply) => pages.checkCode(request, reply);
+  const useLink = (request: FastifyRequest, reply: FastifyReply) => pages.useLink(request, reply);
+  add("POST", "/login", "Sign in by the page's form", checkPassword, attempt);
+  add("POST", "/login/second-factor", "Finish the sign-in by a code", checkCode, attempt);
   add("GET", "/login/link", "Page of a sign-in link", (request, reply) => pages.showLink(request, reply));
-  add("POST", "/login/link", "Sign in by a link", (request, reply) => pages.useLink(request, reply));
+  add("POST", "/login/link", "Sign in by a link", useLink, attempt);
   add("GET", "/login/password", "Page that offers a first password", (request, reply) =>
     pages.offerPassword(request, reply),
   );

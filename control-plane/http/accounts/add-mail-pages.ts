@@ -18,11 +18,9 @@ import { checkOrigin } from "./session.ts";
 
 export function addMailPages(add: AddPage, { accountMails }: Pick<AccountFeatures, "accountMails">): void {
   const { verify_email: verifyPath, reset_password: resetPath } = mailLinkPaths;
+  const attempt = { isAttempt: true };
 
-  add("GET", forgotPath, "Page that mails a link for a new password", async (_request, reply) =>
-    send(reply, forgotPage(accountMails.canSend)),
-  );
-  add("POST", forgotPath, "Mail a link for a new password", (request, reply) =>
+  const forgot = (request: FastifyRequest, reply: FastifyReply) =>
     shown(
       request,
       reply,
@@ -31,40 +29,43 @@ export function addMailPages(add: AddPage, { accountMails }: Pick<AccountFeature
         await accountMails.requestReset(field(request.body, "email").slice(0, 320), request.ip);
         return mailOnItsWayPage();
       },
-    ),
-  );
-  add("GET", resetPath, "Page of a link for a new password", async (request, reply) =>
-    send(reply, resetPage(ticketOf(request.query))),
-  );
-  add("POST", resetPath, "Set a new password by a link", (request, reply) => {
+    );
+  const reset = (request: FastifyRequest, reply: FastifyReply) => {
     const ticket = ticketOf(request.body);
     const again = (refusal: string, code: string) =>
-      code === "sign_in_expired"
-        ? brokenLinkPage(linkExpired, forgotPath, "Ask for another one")
+      code === "mail_link_expired"
+        ? brokenLinkPage(refusal, forgotPath, "Ask for a new one")
         : resetPage(ticket, refusal);
     return shown(request, reply, again, async () => {
       await accountMails.reset(ticket, field(request.body, "password").slice(0, 1024), request.ip);
       return passwordSetPage();
     });
-  });
+  };
+  const verify = (request: FastifyRequest, reply: FastifyReply) => {
+    const ticket = ticketOf(request.body);
+    const again = (refusal: string, code: string) =>
+      code === "mail_link_expired"
+        ? brokenLinkPage(refusal, "/console/security", "Ask for a new one in the console")
+        : verifyPage(ticket, refusal);
+    return shown(request, reply, again, async () => {
+      await accountMails.verify(ticket, request.ip);
+      return verifiedPage();
+    });
+  };
+
+  add("GET", forgotPath, "Page that mails a link for a new password", async (_request, reply) =>
+    send(reply, forgotPage(accountMails.canSend)),
+  );
+  add("POST", forgotPath, "Mail a link for a new password", forgot, attempt);
+  add("GET", resetPath, "Page of a link for a new password", async (request, reply) =>
+    send(reply, resetPage(ticketOf(request.query))),
+  );
+  add("POST", resetPath, "Set a new password by a link", reset, attempt);
   add("GET", verifyPath, "Page of a link that verifies an address", async (request, reply) =>
     send(reply, verifyPage(ticketOf(request.query))),
   );
-  add("POST", verifyPath, "Verify an address by a link", (request, reply) => {
-    const again = (refusal: string, code: string) =>
-      brokenLinkPage(
-        code === "sign_in_expired" ? linkExpired : refusal,
-        "/console/security",
-        "Ask for another one in the console",
-      );
-    return shown(request, reply, again, async () => {
-      await accountMails.verify(ticketOf(request.body), request.ip);
-      return verifiedPage();
-    });
-  });
+  add("POST", verifyPath, "Verify an address by a link", verify, attempt);
 }
-
-const linkExpired = "The link was used or has expired, or the account has another address now.";
 
 const ticketOf = (of: unknown): string => field(of, "ticket").slice(0, 64);
 

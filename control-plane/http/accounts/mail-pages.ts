@@ -1,4 +1,5 @@
 // Pages of the links in mails: verify an address, ask for a new password, set it.
+import { linkLifeMs } from "../../accounts/account-mails.ts";
 import type { MailLink } from "../../new-mail.ts";
 import { hidden, html, page, passwordField, refused } from "./login-pages.ts";
 
@@ -6,6 +7,11 @@ import { hidden, html, page, passwordField, refused } from "./login-pages.ts";
 export const mailLinkPaths: Readonly<Record<MailLink, string>> = {
   verify_email: "/login/verify",
   reset_password: "/login/reset",
+};
+
+const hoursOf = (link: MailLink): string => {
+  const hours = linkLifeMs[link] / 3_600_000;
+  return hours === 1 ? "1 hour" : `${hours} hours`;
 };
 
 export const forgotPath = "/login/forgot";
@@ -26,16 +32,16 @@ export const forgotPage = (canSend: boolean, refusal?: string): string =>
 </form>
 ${cliAdvice}
 <p class="small"><a href="/login">Back to sign-in</a></p>`
-      : html`<p>This installation sends no mails. Ask its operator for a sign-in link.</p>
+      : html`<p>This server sends no mails. Ask its operator for help.</p>
 ${cliAdvice}
 <p class="small"><a href="/login">Back to sign-in</a></p>`,
   );
 
 export const mailOnItsWayPage = (): string =>
   page(
-    "Look into your mailbox",
-    html`<p>If an account has this address, a mail with a link is on its way. The link is valid for one hour.</p>
-<p class="small">No mail after some minutes? Look among unwanted mails, and check the address.
+    "Check your mailbox",
+    html`<p>If an account has this address, you will receive a mail with a link, valid for ${hoursOf("reset_password")}.</p>
+<p class="small">No mail after some minutes? Check your spam folder and the spelling of the address.
 <a href="${forgotPath}">Try again</a></p>`,
   );
 
@@ -54,10 +60,11 @@ ${passwordField}
 export const passwordSetPage = (): string =>
   page("The password is set", html`<p><a href="/console/sign-in">Sign in</a> with the new password.</p>`);
 
-export const verifyPage = (ticket: string): string =>
+export const verifyPage = (ticket: string, refusal?: string): string =>
   page(
     "Confirm your e-mail address",
-    html`<p>Confirm that you receive mails at this address.</p>
+    html`${refused(refusal)}
+<p>Confirm that you receive mails at this address.</p>
 <form method="post" action="${mailLinkPaths.verify_email}">${hidden("ticket", ticket)}<button>Confirm</button></form>`,
   );
 

@@ -7,6 +7,8 @@ export type AddPage = (
   path: string,
   summary: string,
   answer: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
+  /** `isAttempt`: the form checks a secret or sends a mail. */
+  options?: { readonly isAttempt?: boolean },
 ) => void;
 
 export function send(reply: FastifyReply, page: string): FastifyReply {

@@ -11,6 +11,8 @@ import { addSshKeyRoutes } from "./ssh-keys-routes.ts";
 import { addScopedJwtRoutes, addTokenRoutes } from "./tokens-routes.ts";
 
 export function addAccounts(endpoints: Endpoints, app: FastifyInstance, features: AccountFeatures): void {
+  // Before the database closes.
+  app.addHook("onClose", () => features.accountMails.idle());
   addMeRoutes(endpoints, features);
   addSshKeyRoutes(endpoints, features);
   addTokenRoutes(endpoints, features);

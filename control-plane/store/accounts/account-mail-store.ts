@@ -2,10 +2,12 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { AccountMailStore, ChallengePurpose } from "../../accounts/store.ts";
+import type { Actor } from "../../act.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { queueMail } from "../work/mail-store.ts";
 import { auditOwn } from "./audit-rows.ts";
 import { writePassword } from "./session-store.ts";
@@ -26,8 +28,10 @@ export function createAccountMailStore(db: Db): AccountMailStore {
       inTransaction(db, async (trx) => {
         const account = await takeLink(trx, lookup, "reset_password", nowMs);
         if (account === undefined) return false;
-        await setVerified(trx, { account, ip });
-        await writePassword(trx, { account, ip }, { hash, keep: undefined, action: "password.reset", notice });
+        const actor = { account, ip };
+        await endUnproven(trx, actor);
+        await setVerified(trx, actor);
+        await writePassword(trx, actor, { hash, keep: undefined, action: "password.reset", notice });
         return true;
       }),
   });
@@ -62,12 +66,33 @@ async function takeLink(
   return numDeletedRows > 0n ? owner.accountId : undefined;
 }
 
-async function setVerified(trx: Trx, actor: { readonly account: AccountId; readonly ip: string }): Promise<void> {
+/** Revokes keys and second factors of an account whose address nobody had verified: a stranger may have signed up with it. */
+async function endUnproven(trx: Trx, actor: Actor): Promise<void> {
+  const { account } = actor;
+  const unproven = await trx
+    .selectFrom("account")
+    .select("accountId")
+    .where("accountId", "=", account)
+    .where("wasVerified", "=", false)
+    .executeTakeFirst();
+  if (!unproven) return;
+  for (const table of ["secondFactor", "recoveryCode", "sshKey"] as const)
+    await trx.deleteFrom(table).where("accountId", "=", account).execute();
+  await trx
+    .updateTable("apiKey")
+    .set({ revokedAt: now })
+    .where("accountId", "=", account)
+    .where("revokedAt", "is", null)
+    .execute();
+  await auditOwn(trx, actor, "account.end_unproven");
+  await announce(trx, "account", account);
+}
+
+async function setVerified(trx: Trx, actor: Actor): Promise<void> {
   const { account } = actor;
   const { rows } = await sql<{ readonly email: string }>`
-    update account set email_verified = true where account_id = ${account} and not email_verified returning email`.execute(
-    trx,
-  );
+    update account set email_verified = true, was_verified = true
+    where account_id = ${account} and not (email_verified and was_verified) returning email`.execute(trx);
   if (rows.length === 0) return;
   await auditOwn(trx, actor, "account.verify_email", { after: { email: rows[0]?.email } });
   await announce(trx, "account", account);

@@ -135,6 +135,7 @@ async function insertAccount(trx: Trx, request: NewAccount): Promise<void> {
       wrappedDek: request.wrappedDek,
       kekVersion: request.kekVersion,
       emailVerified: request.passwordHash === undefined,
+      wasVerified: request.passwordHash === undefined,
     })
     .execute();
   if (request.passwordHash !== undefined)

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
 import type { PasswordWrite, SessionStore } from "../../accounts/store.ts";
 import type { Actor } from "../../act.ts";
 import { announce } from "../core/change-feed.ts";
@@ -7,7 +8,7 @@ import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { queueMail } from "../work/mail-store.ts";
-import { accountColumns, liveAccount, lockAccount, mustHaveFactor } from "./account-rows.ts";
+import { accountColumns, liveAccount, mustHaveFactor } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 
 const hasFactor = sql<boolean>`exists (select 1 from second_factor f where f.account_id = account.account_id)`;
@@ -21,14 +22,18 @@ const maxListed = 1_000;
 export function createSessionStore(db: Db): SessionStore {
   return asked<SessionStore>({
     async credentials(email) {
-      const row = await db
-        .selectFrom("account")
-        .leftJoin("password", "password.accountId", "account.accountId")
-        .select(["account.accountId as account", "hash"])
-        .where(sql<boolean>`lower(email) = lower(${email})`)
-        .where("deletedAt", "is", null)
-        .executeTakeFirst();
-      return row && { ...row, hash: row.hash ?? undefined };
+      const { rows } = await sql<{
+        canonical: string;
+        account: AccountId | null;
+        hash: string | null;
+        epoch: number;
+      }>`
+        select canonical, account_id as account, hash, sign_in_epoch as epoch
+        from (select lower(${email}::text) as canonical)
+        left join account on lower(email) = canonical and deleted_at is null
+        left join password using (account_id)`.execute(db);
+      const { canonical, account, hash, epoch } = rows[0] as (typeof rows)[0];
+      return { canonical, found: account === null ? undefined : { account, hash: hash ?? undefined, epoch } };
     },
 
     async passwordOf(account) {
@@ -39,25 +44,29 @@ export function createSessionStore(db: Db): SessionStore {
     nameOf: (account) =>
       db
         .selectFrom("account")
-        .select(["email", "displayName"])
+        .select(["email", "displayName", "signInEpoch as epoch", sql<string>`lower(email)`.as("canonical")])
         .where("accountId", "=", account)
         .where("deletedAt", "is", null)
         .executeTakeFirst(),
 
     setPassword: (actor, change) =>
       inTransaction(db, async (trx) => {
-        if (!(await lockAccount(trx, actor.account, "forUpdate"))) return false;
+        const row = await liveAccount(trx, actor.account).select("signInEpoch").forUpdate().executeTakeFirst();
+        if (!row) return "gone";
+        if (row.signInEpoch !== change.epoch) return "expired";
+        if (change.keep !== undefined && !(await hasSession(trx, change.keep))) return "expired";
         await writePassword(trx, actor, { ...change, action: "password.set" });
-        return true;
+        return "set";
       }),
 
     openSession: (actor, session) =>
       inTransaction(db, async (trx) => {
         const row = await liveAccount(trx, actor.account)
-          .select([...accountColumns, mustAddFactor, hasFactor.as("hasFactor")])
+          .select([...accountColumns, mustAddFactor, hasFactor.as("hasFactor"), "signInEpoch"])
           .forShare()
           .executeTakeFirstOrThrow();
-        const { mustEnrol, hasFactor: hasOne, ...account } = row;
+        const { mustEnrol, hasFactor: hasOne, signInEpoch, ...account } = row;
+        if (session.epoch !== undefined && session.epoch !== signInEpoch) return undefined;
         if (hasOne && session.factors.every((factor) => factor === "password" || factor === "link")) return undefined;
         const began = new Date(session.beganAtMs);
         await trx
@@ -146,6 +155,10 @@ export function createSessionStore(db: Db): SessionStore {
   });
 }
 
+const hasSession = async (trx: Trx, lookup: Buffer): Promise<boolean> =>
+  (await trx.selectFrom("loginSession").select("accountId").where("lookup", "=", lookup).executeTakeFirst()) !==
+  undefined;
+
 /** Links and steps of a sign-in that do not need the new password. */
 const overtaken = ["second_factor", "link", "reset_password"] as const;
 
@@ -160,6 +173,12 @@ export async function writePassword(
     .insertInto("password")
     .values({ accountId: account, hash })
     .onConflict((conflict) => conflict.column("accountId").doUpdateSet({ hash, changedAt: now }))
+    .execute();
+  // A sign-in by the earlier password that is in progress opens no session.
+  await trx
+    .updateTable("account")
+    .set((eb) => ({ signInEpoch: eb("signInEpoch", "+", 1) }))
+    .where("accountId", "=", account)
     .execute();
   const ended = await trx
     .deleteFrom("loginSession")

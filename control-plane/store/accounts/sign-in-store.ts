@@ -54,7 +54,7 @@ export function createChallengeStore(db: Db): ChallengeStore {
     challenge: (lookup, purposes, nowMs) =>
       db
         .selectFrom("signInChallenge")
-        .select(["purpose", "accountId as account", "session", "challenge", "sealed", "email"])
+        .select(["purpose", "accountId as account", "session", "challenge", "sealed", "email", "epoch"])
         .where("lookup", "=", lookup)
         .where("purpose", "in", purposes)
         .where("expiresAt", ">", new Date(nowMs))

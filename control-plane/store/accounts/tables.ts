@@ -21,6 +21,10 @@ export interface AccountTables {
     email: string;
     /** An operator set the address, or its owner opened a link that was mailed to it. */
     emailVerified: Generated<boolean>;
+    /** Some address of the account was verified at some time. */
+    wasVerified: Generated<boolean>;
+    /** Rises with each change of the password. */
+    signInEpoch: Generated<number>;
     displayName: string;
     name: Generated<string>;
     firstName: Generated<string>;
@@ -195,6 +199,8 @@ export interface AccountTables {
     sealed: Buffer | null;
     /** Address to which the ticket was mailed. */
     email: Generated<string | null>;
+    /** The account's `signInEpoch` when the step before was proven; null: none was. */
+    epoch: Generated<number | null>;
     expiresAt: Time;
   };
   /** At most one row; without it no second factor is required. */

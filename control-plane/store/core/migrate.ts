@@ -37,6 +37,7 @@ import * as settleEndUserMonths from "../migrations/0072-settle-end-user-months.
 import * as sessionOrigin from "../migrations/0074-session-origin.ts";
 import * as rejectedRequests from "../migrations/0075-rejected-requests.ts";
 import * as terminal from "../migrations/0078-terminal.ts";
+import * as signInEpoch from "../migrations/0080-sign-in-epoch.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -77,6 +78,7 @@ const migrations: Record<string, Migration> = {
   "0074-session-origin": sessionOrigin,
   "0075-rejected-requests": rejectedRequests,
   "0078-terminal": terminal,
+  "0080-sign-in-epoch": signInEpoch,
 };
 
 /** Lock of Kysely's migrations, which itself waits up to an hour for it. */

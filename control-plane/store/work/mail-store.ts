@@ -5,12 +5,12 @@ import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { interval, now } from "../core/time.ts";
 
-/** Maximum mails of an account in 24 hours: settings of a customer must not flood a mailbox. */
-const maxPerDay = 20;
+/** Maximum mails of an account in 24 hours: settings of a customer must not flood a mailbox. Notices may follow as many others. */
+const maxPerDay = { others: 20, notices: 40 };
 
 /**
- * Queues a mail to the account's address; false if that is not verified, and at the account's maximum. Both do not concern mails
- * with a link: they verify the address, and whoever asks for them counts them.
+ * Queues a mail to the account's address; false if that is not verified, and at the account's maximum. A mail with a link also goes to an
+ * address that is not verified, if its domain has a dot; callers limit those mails.
  */
 export async function queueMail(trx: Trx, mail: NewMail): Promise<boolean> {
   const { id, account, subject, text } = mail;
@@ -18,9 +18,11 @@ export async function queueMail(trx: Trx, mail: NewMail): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     insert into mail (mail_id, account_id, recipient, subject, body, link)
     select ${id}, account_id, email, ${subject}, ${text}, ${link}::text from account
-    where account_id = ${account} and deleted_at is null and (${link}::text is not null or email_verified and
+    where account_id = ${account} and deleted_at is null and (${link}::text is not null and email like '%@%.%' or ${link}::text is null and email_verified and
       (select count(*) from mail m where m.account_id = ${account} and link is null
-        and created_at > now() - interval '1 day') < ${maxPerDay})`.execute(trx);
+        and created_at > now() - interval '1 day') < ${maxPerDay[mail.isNotice ? "notices" : "others"]}::integer)`.execute(
+    trx,
+  );
   return numAffectedRows > 0n;
 }
 

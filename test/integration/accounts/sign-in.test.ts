@@ -247,7 +247,7 @@ describe("a session", () => {
 describe("the list of sessions", () => {
   it("shows where each began, and ends the chosen one only", async () => {
     const { world, sessions, actor, account } = await signedUp();
-    const mine = await sessions.begin(actor, ["password"], "Firefox on Linux");
+    const mine = await sessions.begin(actor, ["password"], { userAgent: "Firefox on Linux" });
     const other = await sessions.begin(actor, ["password", "totp"]);
     const listed = await sessions.list(account);
     expect(listed).toContainEqual(
