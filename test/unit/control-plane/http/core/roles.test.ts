@@ -24,6 +24,7 @@ const exceptions: Readonly<Record<string, readonly KeyRole[]>> = {
   "GET /payment/billing-portal": ["admin"],
   "POST /v1/request-costs": ["read", "admin"],
   "POST /deploy/llm/placement": ["read", "admin"],
+  "POST /deploy/hf/placement": ["read", "admin"],
   "POST /mcp": ["read", "admin"],
 };
 const modelLists = /^\/(v1\/models|models)\b/;
