@@ -75,7 +75,7 @@ it("ends when a new password ends its session", async () => {
   given.by = { login };
   const client = await running();
   const change = { hash: "hash", keep: other, notice: undefined, epoch: 0 };
-  expect(await createSessionStore(world.db).setPassword({ account: ada.account, ip }, change)).toBe(true);
+  expect(await createSessionStore(world.db).setPassword({ account: ada.account, ip }, change)).toBe("set");
   expect(await client.closed).toEqual([1008, "terminal_closed"]);
 });
 
