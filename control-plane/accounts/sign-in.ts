@@ -298,7 +298,7 @@ export function createSignIn(deps: SignInDeps) {
       };
       const { account, apiKey } = await deps.accounts.createAccount(request);
       await deps.mails.offerVerification(account);
-      const session = await sessions.begin({ account, ip }, ["password"], userAgent);
+      const session = await sessions.begin({ account, ip }, ["password"], { userAgent });
       return { account, apiKey, session, device: devices.make(account) };
     },
 
