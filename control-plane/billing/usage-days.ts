@@ -32,7 +32,10 @@ export interface UsageDayStore {
     toMs: number,
     max: number,
   ): Promise<{ readonly uses: readonly DayUse[]; readonly isTruncated: boolean }>;
-  /** Divides some sums that an earlier version stored by month, or adds some sums of end users, of any account; false: none are left. */
+  /**
+   * Divides some sums that an earlier version stored by month, or adds some sums of end users, of any account; false: none are left.
+   * Throws only if it did neither.
+   */
   divideNext(): Promise<boolean>;
   /** Includes revoked keys. */
   keysOf(account: AccountId): Promise<readonly { readonly key: KeyId; readonly name: string }[]>;
@@ -64,7 +67,7 @@ export interface UsageDays {
 }
 
 const dayMs = 86_400_000;
-/** Chosen so that a chart shows each day; `usage_end_user` counts days as bits of a bigint. */
+/** Chosen so that a chart shows each day. */
 export const maxDays = 62;
 const usualDays = 30;
 /** Other jobs wait for this one. */

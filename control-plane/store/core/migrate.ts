@@ -38,6 +38,7 @@ import * as sessionOrigin from "../migrations/0074-session-origin.ts";
 import * as rejectedRequests from "../migrations/0075-rejected-requests.ts";
 import * as terminal from "../migrations/0078-terminal.ts";
 import * as signInEpoch from "../migrations/0080-sign-in-epoch.ts";
+import * as unsummedEndUsers from "../migrations/0081-unsummed-end-users.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -79,6 +80,7 @@ const migrations: Record<string, Migration> = {
   "0075-rejected-requests": rejectedRequests,
   "0078-terminal": terminal,
   "0080-sign-in-epoch": signInEpoch,
+  "0081-unsummed-end-users": unsummedEndUsers,
 };
 
 /** Lock of Kysely's migrations, which itself waits up to an hour for it. */

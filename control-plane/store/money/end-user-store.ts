@@ -107,12 +107,14 @@ type Part = RawBuilder<unknown>;
 /** The highest sums are chosen before their names are read. Those without a name are one of each period. */
 const byCost = (account: AccountId, sums: Part, used: Part, limit: number) => sql<SumRow>`
   with sums as materialized (${sums} from ${used} group by 1, 2),
-  known as materialized (select end_user_id from end_user where account_id = ${account}),
+  known as materialized (
+    select sums.*, end_user_id is not null as is_named from sums left join end_user on account_id = ${account} and end_user_id = end_user
+  ),
   highest as (
-    (select * from sums where end_user in (select end_user_id from known) order by cost desc, period, end_user limit ${limit})
+    (select period, end_user, requests, input, output, cost from known
+      where is_named order by cost desc, period, end_user limit ${limit})
     union all
-    select period, '', sum(requests), sum(input), sum(output), sum(cost) from sums
-    where end_user not in (select end_user_id from known) group by 1
+    select period, '', sum(requests), sum(input), sum(output), sum(cost) from known where not is_named group by 1
   )
   select to_char(period, 'YYYY-MM-DD') as period, coalesce(name, '') as name, requests, input, output, cost
   from highest left join end_user on end_user_id = end_user

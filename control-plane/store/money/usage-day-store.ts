@@ -62,7 +62,20 @@ export function createUsageDayStore(db: Db): UsageDayStore {
             .execute(trx);
           return rows.length > 0;
         });
-      return (await oneOf("divide_usage_days", "usage_undivided")) || oneOf("sum_end_user_month", "end_user_unsummed");
+      const errors: unknown[] = [];
+      for (const [work, table] of [
+        ["divide_usage_days", "usage_undivided"],
+        ["sum_end_user_month", "end_user_unsummed"],
+      ] as const) {
+        try {
+          if (await oneOf(work, table)) return true;
+        } catch (error) {
+          errors.push(error);
+        }
+      }
+      if (errors.length > 1) throw new AggregateError(errors, "could neither divide nor sum usage");
+      if (errors.length > 0) throw errors[0];
+      return false;
     },
 
     keysOf: (account) =>

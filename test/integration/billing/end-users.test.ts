@@ -1,10 +1,11 @@
 // Usage by end user on a real PostgreSQL.
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { createEndUsers } from "../../../control-plane/billing/end-users.ts";
+import { openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createEndUserStore, withEndUserIds } from "../../../control-plane/store/money/end-user-store.ts";
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { openWorld, tokenPrice, usageRecord, type World } from "./world.ts";
+import { log, openWorld, tokenPrice, usageRecord, type World } from "./world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -114,4 +115,34 @@ it("names a bounded number of end users in a month, also for settlements at the 
   expect(new Set(ids).size).toBe(11);
   const again = await withEndUserIds(world.db, groups.flat() as never, 10);
   expect(again.map(({ endUser }) => endUser)).toEqual(ids);
+});
+
+it("lists the highest costs of 30,000 end users with little memory, and sums those without a name", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(usd);
+  await world.pool.query(
+    `insert into end_user (account_id, name, end_user_id, month) select $1, 'user-' || n, 'id-' || n, 1 from generate_series(1, 30000) n`,
+    [account],
+  );
+  await world.pool.query(
+    `insert into usage_end_user_month (account_id, month, end_user, days, requests, input_tokens, output_tokens, cost)
+     select $1, date_part('year', now() at time zone 'UTC') * 12 + date_part('month', now() at time zone 'UTC') - 1, 'id-' || n, 1, 1, n, 0, n
+     from generate_series(1, 30003) n`,
+    [account],
+  );
+  await world.pool.query("analyze end_user, usage_end_user_month");
+  await world.pool.query(
+    "do $$ begin execute format('alter database %I set work_mem = 64', current_database()); end $$",
+  );
+  const { db, close } = openDatabase(world.url, { maxConnections: 1, log });
+  onTestFinished(close);
+  const users = createEndUsers({ store: createEndUserStore(db) });
+  const month = new Date().toISOString().slice(0, 7);
+  // The time limit of requests ends it where each sum is compared with all names.
+  const { users: found } = await users.list(account, { from: `${month}-01`, limit: 3, order: "cost" });
+  expect(found.map(({ user, cost, requests }) => [user, BigInt(cost), requests])).toEqual([
+    [undefined, 90_006n, 3],
+    ["user-30000", 30_000n, 1],
+    ["user-29999", 29_999n, 1],
+  ]);
 });

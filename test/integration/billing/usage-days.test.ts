@@ -1,9 +1,11 @@
 // Sums of usage by day: the same as the records, also where an earlier version stored them by month.
+import type { Kysely } from "kysely";
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { createEndUsers } from "../../../control-plane/billing/end-users.ts";
 import { createUsageDays, dayOf, usageDimensions } from "../../../control-plane/billing/usage-days.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { openDatabase } from "../../../control-plane/store/core/database.ts";
+import { up as addUnsummed } from "../../../control-plane/store/migrations/0081-unsummed-end-users.ts";
 import { createEndUserStore } from "../../../control-plane/store/money/end-user-store.ts";
 import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
@@ -214,6 +216,38 @@ it("of end users come to the same by month as by day, also while they are added 
   await reports();
   await users.erase(account, "user-1");
   await reports();
+});
+
+it("of end users are added where no month could be divided, and for accounts that 0071 missed", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(usd);
+  await useForDays(world, account);
+  await world.settlement.settle([usageRecord(account, { input: 1, output: 1 }, { endUser: "user-1" })], "1");
+  await world.pool.query("update end_user_month set month = month - 1");
+  await world.pool.query("insert into end_user_month select account_id, month - 1, users from end_user_month");
+  await world.pool.query("delete from usage_end_user_month");
+  await storeByMonth(world);
+  await beforeEachDay(world, "raise exception 'as the test wants'");
+  const client = await world.pool.connect();
+  onTestFinished(() => client.release());
+  await client.query("begin; select end_user_ids(array['account-of-now'], array['ann'], 10)");
+  const migrating = world.db
+    .withoutPlugins()
+    .transaction()
+    .execute((trx) => addUnsummed(trx as unknown as Kysely<unknown>));
+  await vi.waitFor(async () => {
+    const { rows } = await world.pool.query(
+      "select from pg_locks where relation = 'end_user_month'::regclass and not granted",
+    );
+    expect(rows).toHaveLength(1);
+  });
+  await client.query("commit");
+  await migrating;
+  const { rows } = await world.pool.query("select from end_user_unsummed where account_id = 'account-of-now'");
+  expect(rows).toHaveLength(2);
+  await expect(daysOf(world).divide(new AbortController().signal)).rejects.toThrow("as the test wants");
+  expect((await world.pool.query("select from end_user_unsummed")).rows).toEqual([]);
+  expect((await checkBooks(world.db)).wrongEndUserMonths).toEqual([]);
 });
 
 /** Runs `sql` before each read of a day's records. */
