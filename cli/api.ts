@@ -1,3 +1,4 @@
+import { neverConnected } from "../proto/never-connected.ts";
 import { CliError, exitCode, exitCodeOfStatus } from "./cli-error.ts";
 import { withCommands } from "./command-of-path.ts";
 import type { Connection } from "./connection.ts";
@@ -93,20 +94,6 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
 function isSafeToRetry(method: string, error: unknown): boolean {
   if (error instanceof CliError || (error as Error).name === "TimeoutError") return false;
   return method === "GET" || neverConnected(error);
-}
-
-/** True if a failed fetch did not connect, so that the request had no effect and may go to another server. */
-export function neverConnected(error: unknown): boolean {
-  const { cause } = error as { readonly cause?: unknown };
-  // A name with several addresses: one error for each attempt.
-  if (cause instanceof AggregateError) return cause.errors.every((one) => isConnectError(one));
-  return isConnectError(cause);
-}
-
-/** The code is not enough: an established connection can fail with the same one. */
-function isConnectError(cause: unknown): boolean {
-  const { code, syscall } = (cause ?? {}) as { readonly code?: string; readonly syscall?: string };
-  return code === "UND_ERR_CONNECT_TIMEOUT" || syscall === "connect" || syscall === "getaddrinfo";
 }
 
 function unreachable(host: string, cause: unknown): unknown {

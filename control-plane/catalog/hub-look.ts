@@ -126,11 +126,14 @@ function asObject(value: unknown): Record<string, unknown> {
 // GET requests to the operator's hub. Each redirect is checked before it is followed, and gets the token only on the hub's own
 // origin.
 const limitMs = 5_000;
+/** Below `limitMs`, so that a hub without a connection is told from a slow one. */
+const connectLimitMs = 3_000;
 const maxRedirects = 5;
 
+const direct = new Agent({ connect: { timeout: connectLimitMs } });
 const through: Readonly<Record<Reach, Dispatcher>> = {
-  outside: new Agent({ connect: { lookup: guardedLookup("outside") } }),
-  notHere: new Agent({ connect: { lookup: guardedLookup("notHere") } }),
+  outside: new Agent({ connect: { timeout: connectLimitMs, lookup: guardedLookup("outside") } }),
+  notHere: new Agent({ connect: { timeout: connectLimitMs, lookup: guardedLookup("notHere") } }),
 };
 
 /** Rejects after 5 s, for a redirect to an address that is not allowed, and with fetch's own errors. Any status resolves. */
@@ -147,7 +150,7 @@ export async function hubFetch(address: string, headers: Readonly<Record<string,
       headers: { ...others, ...token },
       redirect: "manual",
       signal,
-      ...(reach ? { dispatcher: through[reach] } : {}),
+      dispatcher: reach ? through[reach] : direct,
     });
     const location = answer.status >= 300 && answer.status < 400 ? answer.headers.get("location") : null;
     if (location === null) return answer;

@@ -2,6 +2,7 @@
 import type { AccountId } from "../../proto/ids.ts";
 import { isJsonObject } from "../../proto/json-object.ts";
 import { keepNewest } from "../../proto/keep-newest.ts";
+import { neverConnected } from "../../proto/never-connected.ts";
 import { isHubRepo } from "../../proto/weights-address.ts";
 import { createAccountSlots } from "../account-slots.ts";
 import { rateLimited, unavailable } from "../service-error.ts";
@@ -53,7 +54,7 @@ const hubTooOften = (retryAfterSeconds: number) =>
 /** Searches of an account that ask the hub: a fifth of what the hub allows an address without a token (500 in 5 minutes). */
 const maxPerMinute = 20;
 const keptMs = 60_000;
-/** After a failure, the same search fails at once for this time; all do if the hub is down, instead of each waiting for it. */
+/** After a failure, the same search fails at once for this time; all do if the hub cannot be connected to, instead of each waiting for it. */
 const failedMs = 10_000;
 /** After the hub refused this server's address: its own period is five minutes. */
 const refusedMs = 60_000;
@@ -63,7 +64,12 @@ const maxTaskLength = 64;
 const formatNames: readonly WeightsFormat[] = ["gguf", "safetensors", "onnx"];
 const shownFields = ["downloads", "likes", "gated", "pipeline_tag", "tags"];
 
-type Kept = { readonly untilMs: number } & ({ readonly models: readonly HubModel[] } | { readonly failure: unknown });
+interface Failure {
+  readonly untilMs: number;
+  readonly failure: unknown;
+}
+
+type Kept = { readonly untilMs: number; readonly models: readonly HubModel[] } | Failure;
 
 /** `endpoint`: HF_ENDPOINT; undefined: the hub is disabled. Results are kept for a minute, for all accounts. */
 export function createHubSearch(endpoint: string | undefined, nowMs = () => performance.now()): HubSearch {
@@ -77,17 +83,22 @@ export function createHubSearch(endpoint: string | undefined, nowMs = () => perf
     nowMs,
   });
   const kept = new Map<string, Kept>();
-  let down: { readonly untilMs: number; readonly failure: unknown } | undefined;
+  /** While the hub cannot be connected to. */
+  let unreachable: Failure | undefined;
+  /** While the hub refuses this server's address. */
+  let refused: Failure | undefined;
 
   async function ask(url: string): Promise<readonly HubModel[]> {
     const { status, value } = await hubJson(url, {}).catch((failure: unknown) => {
-      down = { untilMs: nowMs() + failedMs, failure };
+      // A slow, long or invalid response may be due to this search alone.
+      if (neverConnected(failure)) unreachable = { untilMs: nowMs() + failedMs, failure };
       throw failure;
     });
+    unreachable = undefined;
     if (value !== undefined) return readModels(value);
     const failure = new Error(`the hub answered ${status}`);
     if (status === 429 || status === 503)
-      down = { untilMs: nowMs() + (status === 429 ? refusedMs : failedMs), failure };
+      refused = { untilMs: nowMs() + (status === 429 ? refusedMs : failedMs), failure };
     throw failure;
   }
 
@@ -114,7 +125,8 @@ export function createHubSearch(endpoint: string | undefined, nowMs = () => perf
       const key = urls.join(" ");
       let known = kept.get(key);
       if (!known || nowMs() >= known.untilMs) {
-        if (down && nowMs() < down.untilMs) throw hubUnavailable(down.failure);
+        for (const down of [unreachable, refused])
+          if (down && nowMs() < down.untilMs) throw hubUnavailable(down.failure);
         known = keepNewest(kept, key, await slots.run(account, () => askAll(urls)), maxKept);
       }
       if ("failure" in known) throw hubUnavailable(known.failure);

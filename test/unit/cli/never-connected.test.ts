@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { neverConnected } from "../../../cli/api.ts";
+import { neverConnected } from "../../../proto/never-connected.ts";
 
 const failed = (cause: unknown) => new TypeError("fetch failed", { cause });
 const connecting = { code: "ECONNREFUSED", syscall: "connect" };

@@ -1,4 +1,7 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { createHubSearch, readModels } from "../../../../control-plane/catalog/hub-search.ts";
 import { taskOfHub } from "../../../../control-plane/deployments/tasks.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
@@ -14,11 +17,11 @@ const found = [
 
 let hub: FileServer;
 let asked: URL[];
-let answer: (send: (status: number, body: unknown) => void) => void;
+let answer: (send: (status: number, body: unknown) => void, response: ServerResponse) => void;
 beforeAll(async () => {
   hub = await startFileServer(() => (request, response) => {
     asked.push(new URL(request.url ?? "", "http://hub"));
-    answer((status, body) => response.writeHead(status).end(JSON.stringify(body)));
+    answer((status, body) => response.writeHead(status).end(JSON.stringify(body)), response);
   });
 });
 beforeEach(() => {
@@ -90,6 +93,58 @@ it.each([
   answer = (send) => send(200, found);
   nowMs = pauseMs;
   expect(await search(bob, { ...query, search: "b" })).toHaveLength(2);
+});
+
+it.each([
+  ["too long", (response: ServerResponse) => void response.end(`["${"x".repeat(9_000_000)}"]`)],
+  ["no JSON", (response: ServerResponse) => void response.end("<html>")],
+  ["cut", (response: ServerResponse) => void response.socket?.destroy()],
+])("goes on asking for others after a response that is %s", async (_, reply) => {
+  const { search } = createHubSearch(hub.url);
+  answer = (_send, response) => reply(response);
+  await expect(search(ada, { ...query, search: "a" })).rejects.toMatchObject({ code: "hub_unavailable" });
+  answer = (send) => send(200, found);
+  expect(await search(bob, { ...query, search: "b" })).toHaveLength(2);
+});
+
+it.each([
+  ["ten seconds have passed", false],
+  ["another request gets a response", true],
+])("asks nothing after a failed connection until %s", async (_, isAnswered) => {
+  let nowMs = 0;
+  const sends: (() => void)[] = [];
+  const open = async (port: number) => {
+    const server = createServer((request, response) => {
+      const send = () => void response.setHeader("connection", "close").end("[]");
+      if (request.url?.includes("slow")) sends.push(send);
+      else send();
+    });
+    onTestFinished(() => void server.close());
+    await once(server.listen(port, "127.0.0.1"), "listening");
+    return server;
+  };
+  const before = await open(0);
+  const { port } = before.address() as AddressInfo;
+  const { search } = createHubSearch(`http://127.0.0.1:${port}`, () => nowMs);
+  const words = (text: string) => ({ ...query, search: text });
+  const slow = search(ada, words("slow"));
+  await expect.poll(() => sends.length).toBe(1);
+  // No more connections; the one in use stays open.
+  before.close();
+  await expect(search(bob, words("b"))).rejects.toMatchObject({ code: "hub_unavailable" });
+  await open(port);
+  await expect(search(bob, words("c"))).rejects.toMatchObject({ code: "hub_unavailable" });
+  if (isAnswered) {
+    sends[0]?.();
+    await slow;
+  } else {
+    onTestFinished(async () => {
+      sends[0]?.();
+      await slow;
+    });
+    nowMs = 10_000;
+  }
+  expect(await search(bob, words("d"))).toEqual([]);
 });
 
 it("asks at most twenty times a minute for one account, and goes on for others", async () => {
