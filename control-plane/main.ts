@@ -144,7 +144,7 @@ async function openBase(own: Process, stopping: AbortSignal) {
   const { config, log, registry } = own;
   const { databaseUrl } = config;
   const waiting = { url: databaseUrl, limitMs: config.databaseWaitMs, log, signal: stopping };
-  await waitForDatabase(() => migrateDatabase(databaseUrl, { log }), waiting);
+  await waitForDatabase(() => migrateDatabase(databaseUrl, { log, signal: stopping }), waiting);
   const database = openDatabase(databaseUrl, { maxConnections: config.databaseConnections, log });
   const { db, pool } = database;
 

@@ -83,16 +83,23 @@ const migrations: Record<string, Migration> = {
   "0081-unsummed-end-users": unsummedEndUsers,
 };
 
-/** Lock of Kysely's migrations, which itself waits up to an hour for it. */
-const migrationLock = 3853314791062309107n;
+/** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */
+const firstLockTimeoutMs = 200;
 
 interface MigrateOptions {
   readonly log: Logger;
-  /** Maximum wait for one lock: requests of running control planes queue behind it. */
+  /**
+   * Maximum wait for one lock: requests of running control planes queue behind it. The default is above PostgreSQL's deadlock_timeout,
+   * after which an autovacuum that holds the lock is cancelled.
+   */
   readonly lockTimeoutMs?: number;
   /** Maximum time of all attempts to get the locks, and maximum wait for another control plane that migrates. */
   readonly maxWaitMs?: number;
+  /** Ends the pauses between attempts. */
+  readonly signal?: AbortSignal;
 }
+
+type Waits = Required<Omit<MigrateOptions, "signal">> & Pick<MigrateOptions, "signal">;
 
 /**
  * Migrates the database at `url` to this version's schema. When several control planes start at once, one migrates and the others
@@ -100,7 +107,7 @@ interface MigrateOptions {
  * schema no longer supports this version, is older than the baseline, or is locked by others for too long.
  */
 export async function migrateDatabase(url: string, options: MigrateOptions): Promise<void> {
-  const { log, lockTimeoutMs = 2_000, maxWaitMs = 600_000 } = options;
+  const { log, lockTimeoutMs = 1_200, maxWaitMs = 600_000, signal } = options;
   // Migrating a large table, or waiting for another control plane to do so, exceeds the time limits of requests.
   const { db, close } = openDatabase(url, {
     maxConnections: 1,
@@ -117,13 +124,14 @@ export async function migrateDatabase(url: string, options: MigrateOptions): Pro
         // Kysely takes the same lock again; it is counted per session. The checks below need it too.
         const { adapter } = connection.getExecutor();
         const lock = { lockTable: "kysely_migration_lock", lockRowId: "migration_lock" };
-        await setLockTimeout(connection, maxWaitMs);
-        await sql`select pg_advisory_lock(${sql.lit(migrationLock)})`.execute(connection).catch((error) => {
-          throw isLockTimeout(error) ? otherMigrates(maxWaitMs, error) : error;
+        // Kysely itself waits up to an hour for it.
+        await sql`set statement_timeout = ${sql.lit(maxWaitMs)}`.execute(connection);
+        await adapter.acquireMigrationLock(connection, lock).catch((error) => {
+          throw codeOf(error) === "57014" ? otherMigrates(maxWaitMs, error) : error;
         });
         try {
-          await setLockTimeout(connection, lockTimeoutMs);
-          await migrateLocked(connection, { log, lockTimeoutMs, maxWaitMs });
+          await sql`set statement_timeout = 0`.execute(connection);
+          await migrateLocked(connection, { log, lockTimeoutMs, maxWaitMs, ...(signal && { signal }) });
         } finally {
           await adapter.releaseMigrationLock(connection, lock);
         }
@@ -133,7 +141,7 @@ export async function migrateDatabase(url: string, options: MigrateOptions): Pro
   }
 }
 
-async function migrateLocked(db: Db, waits: Required<MigrateOptions>): Promise<void> {
+async function migrateLocked(db: Db, waits: Waits): Promise<void> {
   const { log } = waits;
   const known = Object.keys(migrations);
   const steps = schemaSteps(known, await readState(db));
@@ -175,32 +183,34 @@ async function migrateLocked(db: Db, waits: Required<MigrateOptions>): Promise<v
 }
 
 /**
- * Repeats `work`, a transaction, when others hold a lock that it needs for longer than the lock timeout. Between two attempts the
- * requests that queued behind it run.
+ * Repeats `work`, a transaction, when others hold a lock that it needs for longer than the lock timeout, or deadlock with it. Between two
+ * attempts the requests that queued behind it run: at least five times as long as it waited for a lock.
  */
 async function withLocks<T>(
   db: Db,
-  { log, lockTimeoutMs, maxWaitMs }: Required<MigrateOptions>,
+  { log, lockTimeoutMs, maxWaitMs, signal }: Waits,
   migrationOf: () => string,
   work: () => Promise<T>,
 ): Promise<T> {
   const endMs = performance.now() + maxWaitMs;
-  for (;;) {
+  for (let waitMs = firstLockTimeoutMs; ; waitMs *= 2) {
+    const limitMs = Math.min(waitMs, lockTimeoutMs);
     try {
+      await sql`set lock_timeout = ${sql.lit(limitMs)}`.execute(db);
       return await work();
     } catch (error) {
-      if (!isLockTimeout(error)) throw error;
+      if (!isLockedByOthers(error)) throw error;
       const migration = migrationOf();
       const holders = await openTransactions(db);
       if (performance.now() >= endMs) throw lockedByOthers(migration, maxWaitMs, holders, error);
       log.warn({ migration, holders }, "migration could not lock a table, and was undone; will retry");
-      await wait(lockTimeoutMs);
+      await wait(5 * limitMs, undefined, { signal });
     }
   }
 }
 
-const setLockTimeout = (db: Db, ms: number) => sql`set lock_timeout = ${sql.lit(ms)}`.execute(db);
-const isLockTimeout = (error: unknown): boolean => codeOf(error) === "55P03";
+/** Lock timeout, or a deadlock that ended this transaction. */
+const isLockedByOthers = (error: unknown): boolean => ["55P03", "40P01"].includes(codeOf(error));
 
 /** The longest open transactions of others. Queries may contain secrets, so only their connections are named. */
 async function openTransactions(db: Db): Promise<readonly string[]> {

@@ -180,6 +180,43 @@ describe("a migration", () => {
     await close();
   });
 
+  it("runs again after a deadlock that ended it", async () => {
+    const url = await restored("0041-shared-prefix-cache.sql");
+    // What PostgreSQL does to one of two transactions that wait for each other, at the twentieth statement.
+    await query(
+      url,
+      `create sequence statements;
+       create function end_one() returns event_trigger language plpgsql as $$ begin
+         if nextval('statements') = 20 then raise exception 'deadlock detected' using errcode = '40P01'; end if;
+       end $$;
+       create event trigger end_one on ddl_command_end execute function end_one()`,
+    );
+    const lines: { readonly msg: string }[] = [];
+    const seen = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
+    await migrateDatabase(url, { log: seen, lockTimeoutMs: 20 });
+    expect(lines.filter(({ msg }) => msg.endsWith("will retry"))).toHaveLength(1);
+    expect(await namesOf(url)).toContain("0081-unsummed-end-users");
+  });
+
+  it("ends between two attempts when the control plane stops", async () => {
+    const url = await restored("0041-shared-prefix-cache.sql");
+    const { db, close } = openDatabase(url, { maxConnections: 1, log });
+    const stopping = new AbortController();
+    const seen = pino(
+      {},
+      { write: (line: string) => void (JSON.parse(line).msg.endsWith("will retry") && stopping.abort()) },
+    );
+    await db.transaction().execute(async (other) => {
+      await sql`set local idle_in_transaction_session_timeout = 0; lock table usage in access share mode`.execute(
+        other,
+      );
+      const stopped = migrateDatabase(url, { log: seen, lockTimeoutMs: 20, signal: stopping.signal });
+      await expect(stopped).rejects.toMatchObject({ name: "AbortError" });
+      expect(await namesOf(url)).toEqual(["0041-baseline"]);
+    });
+    await close();
+  });
+
   it("is refused while another control plane migrates for too long", async () => {
     const url = await postgres.migratedDatabase();
     const { db, close } = openDatabase(url, { maxConnections: 1, log });
