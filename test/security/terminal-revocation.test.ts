@@ -39,13 +39,17 @@ async function running() {
   return client;
 }
 
-it("ends when its key is revoked", async () => {
+it.each<[string, (key: KeyId) => Promise<unknown>]>([
+  ["is revoked", (key) => createTokenStore(world.db).revokeKey(ada.account, key, act)],
+  ["may only read", (key) => createTokenStore(world.db).changeKey(ada.account, key, { role: "read" }, undefined, act)],
+])("ends when its key %s", async (_, change) => {
   const key = "key-1" as KeyId;
+  await sql`delete from api_key`.execute(world.db);
   await sql`insert into api_key (token_id, account_id, name, lookup, ciphertext, fragment)
     values (${key}, ${ada.account}, 'mine', ${Buffer.alloc(32, 1)}, ${Buffer.alloc(60)}, 'abcd')`.execute(world.db);
   given.by = { key };
   const client = await running();
-  await createTokenStore(world.db).revokeKey(ada.account, key, act);
+  await change(key);
   expect(await client.closed).toEqual([1008, "terminal_closed"]);
 });
 

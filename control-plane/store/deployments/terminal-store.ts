@@ -12,7 +12,7 @@ const sweptAtOnce = 1_000;
 /** True for a row `t` whose credential and account still allow it. */
 const isInForce = sql<boolean>`
   (t.key_id is null or exists (
-    select from api_key k where k.token_id = t.key_id and k.account_id = t.account_id and k.revoked_at is null
+    select from api_key k where k.token_id = t.key_id and k.account_id = t.account_id and k.revoked_at is null and k.role = 'admin'
       and (k.expires_at is null or k.expires_at > now())))
   and (t.login is null or exists (select from login_session s where s.lookup = t.login and s.expires_at > now()))
   and exists (select from account c where c.account_id = t.account_id and c.deleted_at is null and c.suspend_reason is null)`;
