@@ -27,25 +27,35 @@ export function isOwnFolder(path: string): boolean {
   return found?.isDirectory() === true && found.uid === process.getuid?.() && (found.mode & 0o077) === 0;
 }
 
-/** Notes of this pid namespace, each with the data folder that it names, the latest first. */
-export function notesIn(folder: string): readonly { readonly path: string; readonly data: string }[] {
+interface Note {
+  readonly path: string;
+  readonly pid: number;
+  /** Data folder that it names. */
+  readonly data: string;
+  /** Unix ms. */
+  readonly writtenAtMs: number;
+}
+
+/** Notes of this pid namespace, the latest first. */
+export function notesIn(folder: string): readonly Note[] {
   if (!isOwnFolder(folder)) return [];
   return readdirSync(folder)
-    .filter((name) => /^\d+-\d+$/.test(name) && name === noteName(name.slice(name.indexOf("-") + 1)))
     .flatMap((name) => {
-      const note = readNote(join(folder, name));
+      const pid = /^\d+-(\d+)$/.exec(name)?.[1];
+      const note = pid !== undefined && name === noteName(pid) ? readNote(join(folder, name), Number(pid)) : undefined;
       return note ? [note] : [];
     })
-    .toSorted((one, other) => other.at - one.at);
+    .toSorted((one, other) => other.writtenAtMs - one.writtenAtMs);
 }
 
 /** Undefined if it was removed in between, or is no file. */
-function readNote(path: string): { readonly path: string; readonly data: string; readonly at: number } | undefined {
+function readNote(path: string, pid: number): Note | undefined {
   try {
     const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       const state = fstatSync(file);
-      return state.isFile() ? { path, data: readFileSync(file, "utf8").trim(), at: state.mtimeMs } : undefined;
+      if (!state.isFile()) return undefined;
+      return { path, pid, data: readFileSync(file, "utf8").trim(), writtenAtMs: state.mtimeMs };
     } finally {
       closeSync(file);
     }

@@ -83,9 +83,9 @@ export function noteFolder(dataDir: string, env: NodeJS.ProcessEnv): () => void 
     if (hasForeignPart(folder)) return () => {};
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     if (!isOwnFolder(folder)) return () => {};
-    for (const { path, data } of notesIn(folder)) {
+    for (const { path, pid, data } of notesIn(folder)) {
       const holder = readHolder(join(data, "up.lock"));
-      if (!holder || !isAlive(holder)) rmSync(path, { force: true });
+      if (holder?.pid !== pid || !isAlive(holder)) rmSync(path, { force: true });
     }
     rmSync(own, { force: true });
     // "wx" follows no link.

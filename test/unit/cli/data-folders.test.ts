@@ -86,12 +86,14 @@ describe("an `up` with a data folder of its own", () => {
   });
 
   it("removes the notes of killed ones, and none of another pid namespace", () => {
-    const { env, stop } = runningElsewhere();
+    const { env, data, stop } = runningElsewhere();
     onTestFinished(stop);
     const notes = notesFolder(env);
     const ofKilled = folder();
     writeFileSync(join(ofKilled, "up.lock"), JSON.stringify({ pid: process.pid, startedAt: "earlier boot:1" }));
     for (const name of [noteName(1), noteName(2 ** 30), "1-7"]) writeFileSync(join(notes, name), `${ofKilled}\n`);
+    // Killed before this start on the same folder.
+    writeFileSync(join(notes, noteName(2)), `${data}\n`);
     onTestFinished(noteFolder(folder(), env));
     expect(readdirSync(notes).toSorted()).toEqual(["1-7", noteName(process.pid)].toSorted());
   });
