@@ -5,7 +5,7 @@ import { type Command, deployGroup } from "../command.ts";
 import { dryRunOption, endDryRun } from "../dry-run.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
-import { type Terminal, utcTime } from "../terminal.ts";
+import { isoTime, type Terminal, utcTime } from "../terminal.ts";
 
 interface UpdateFlags {
   readonly min?: number;
@@ -45,6 +45,7 @@ export function addDeploy(program: Command): void {
       terminal.show(await terminal.api.call<Deployment>("GET", deploymentPath(id)), describe);
     });
   addUpdate(deploy);
+  addVersions(deploy);
   deploy
     .command("stats <id>")
     .description("show requests, tokens and cost of a deployment")
@@ -89,6 +90,51 @@ export function addDeploy(program: Command): void {
 }
 
 const deploymentPath = (id: string): string => `/deploy/${encodeURIComponent(id)}`;
+
+function addVersions(deploy: Command): void {
+  deploy
+    .command("versions <id>")
+    .description("list the arguments that a deployment has run with, the newest first")
+    .example("stoker deploy versions DpM4BkrjEspUwmTa")
+    .run(async (terminal, id: string) => {
+      const answer = await terminal.api.call<Responses["GET /deploy/{deploy_id}/versions"]>(
+        "GET",
+        `${deploymentPath(id)}/versions`,
+      );
+      if (terminal.isStructured) return terminal.show(answer, String);
+      terminal.rows(answer.versions, {
+        VERSION: "version",
+        STATE: ({ is_desired: isDesired, is_serving: isServing }) =>
+          [isDesired && "present", isServing && !isDesired && "serving"].filter(Boolean).join(" "),
+        CREATED: (one) => isoTime(one.created_at),
+        ARGUMENTS: (one) => one.extra_args.join(" "),
+        SETTINGS: (one) =>
+          Object.entries(one.standard_args)
+            .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+            .join(" "),
+      });
+    });
+  deploy
+    .command("rollback <id>")
+    .description("return to the arguments of an earlier version; instances are replaced one by one")
+    .example("stoker deploy rollback DpM4BkrjEspUwmTa --to 3")
+    .option(
+      "--to <version>",
+      "version of `stoker deploy versions`; default: the one before the present one",
+      atLeast(1),
+    )
+    .run(async (terminal, id: string, flags: { readonly to?: number }) => {
+      const answer = await terminal.api.call<Responses["POST /deploy/{deploy_id}/rollback"]>(
+        "POST",
+        `${deploymentPath(id)}/rollback`,
+        { version: flags.to },
+      );
+      terminal.show(
+        answer,
+        ({ version }) => `${id} returns to version ${version}. Watch it with stoker deploy get ${id}.`,
+      );
+    });
+}
 
 function addUpdate(deploy: Command): void {
   deploy

@@ -276,6 +276,22 @@ export const text = {
     done: "All instances run the current version.",
   },
 
+  versions: {
+    title: "Versions",
+    about: "Arguments that this deployment has run with. A return replaces the instances one by one, like an update.",
+    name: "versions",
+    version: "Version",
+    state: "State",
+    present: "present",
+    serving: "serving",
+    created: "Created",
+    args: "Arguments and settings",
+    none: "none",
+    rollBack: "Roll back",
+    rollBackTitle: (version: number) => `Return to version ${version}?`,
+    rollBackBody: "Instances are replaced one by one. If the new ones do not start, the present version stays.",
+    rolledBack: (version: number) => `Returning to version ${version}.`,
+  },
   scaleForm: {
     title: "Scale",
     about: "Takes effect within seconds. Running requests finish before an instance stops.",

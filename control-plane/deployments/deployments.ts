@@ -26,6 +26,7 @@ import { DeploymentNotFound, deploymentGone, refuseSuspended } from "./errors.ts
 import { changedMemory, type Run } from "./expected-memory.ts";
 import { type FetchLogs, type LogQuery, mergeLogs, readLogs } from "./logs.ts";
 import type { DeploymentStatsStore, DeploymentStore, PrefixCacheChange } from "./store.ts";
+import { deploymentVersions, versionToReturnTo } from "./versions.ts";
 
 export interface DeploymentsDeps extends HfDeps {
   readonly store: DeploymentStore;
@@ -79,6 +80,13 @@ export function createDeployments(deps: DeploymentsDeps) {
     async update(owner: Owner, id: DeploymentId, update: SettingsUpdate): Promise<void> {
       refuseSuspended(owner);
       await updateDeployment(store, owner.account, id, update, deps.gpuDefaults, { ...deps, memory });
+    },
+    versions: ({ account }: Account, id: DeploymentId) => deploymentVersions(store, account, id),
+    /** Returns to the arguments of an earlier version, as an update with them does. Returns its number. */
+    async rollBack(owner: Owner, id: DeploymentId, version: number | undefined): Promise<number> {
+      const to = await versionToReturnTo(store, owner.account, id, version);
+      await this.update(owner, id, { extraArgs: to.extraArgs, standardArgs: to.standardArgs });
+      return to.version;
     },
     remove: ({ account }: Account, id: DeploymentId, act: Act) => deleteDeployment(store, account, id, "model", act),
     stop: ({ account }: Account, id: DeploymentId, act: Act) => stopDeployment(store, account, id, act),

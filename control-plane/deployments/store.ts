@@ -335,6 +335,20 @@ export interface PrefixCacheChange {
 /** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted in the meantime. */
 export type InsertRefusal = "name_taken" | "account_gone";
 
+/** Arguments that a deployment's instances were started with. */
+export interface DeploymentVersion {
+  readonly version: number;
+  readonly extraArgs: readonly string[];
+  readonly standardArgs: StandardArgs;
+  /** Tokens; 0: the model's own. */
+  readonly contextLength: number;
+  readonly createdAtMs: number;
+  /** Its instances are to run it. */
+  readonly isDesired: boolean;
+  /** Instances of it serve while an update runs. */
+  readonly isServing: boolean;
+}
+
 export interface DeploymentStore {
   insert(deployment: NewDeployment, check: GpuCheck): Promise<Deployment | InsertRefusal>;
   /** Returns the refusal that `insert` would return; writes nothing. */
@@ -359,6 +373,9 @@ export interface DeploymentStore {
     change: Change,
     check?: GpuCheck,
   ): Promise<boolean | "has_adapters" | "name_taken">;
+
+  /** The newest 100 specifications that the deployment had, the newest first; undefined: no such deployment. */
+  versions(id: DeploymentId, account: AccountId): Promise<readonly DeploymentVersion[] | undefined>;
 
   /** Notifies the deployment's hosts; audited. False when there is no such deployment, or it was deleted. */
   sharePrefixCache(change: PrefixCacheChange): Promise<boolean>;

@@ -5070,6 +5070,37 @@ export interface Responses {
   "POST /deploy/{deploy_id}/start": {
     deploy_id: string;
   };
+  "GET /deploy/{deploy_id}/versions": {
+    /**
+     * At most the newest 100, the newest first
+     */
+    versions: {
+      version: number;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      extra_args: string[];
+      /**
+       * Settings of the request
+       */
+      standard_args: {
+        [k: string]: unknown;
+      };
+      /**
+       * The instances run it, or will
+       */
+      is_desired: boolean;
+      /**
+       * Serves while an update runs
+       */
+      is_serving: boolean;
+    }[];
+  };
+  "POST /deploy/{deploy_id}/rollback": {
+    deploy_id: string;
+    version: number;
+  };
   "GET /deploy/llm/gpu_availability": {
     gpus: {
       gpu_config: string;

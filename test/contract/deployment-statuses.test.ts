@@ -114,6 +114,31 @@ const creations = (
 ]);
 
 const rows: readonly StatusRow[] = [
+  {
+    call: `GET ${one}/versions`,
+    status: 200,
+    given: () => deployed(),
+    holds: { versions: [{ version: 1, extra_args: [], is_desired: true }] },
+  },
+  { call: `GET ${one}/versions`, status: 401, key: null, given: () => deployed() },
+  { call: "GET /deploy/unknown/versions", status: 404, holds: { code: "deployment_not_found" } },
+  {
+    call: `POST ${one}/rollback`,
+    status: 200,
+    given: () => deployed(),
+    body: { version: 1 },
+    holds: { version: 1 },
+  },
+  { call: `POST ${one}/rollback`, status: 401, key: null, given: () => deployed(), body: {} },
+  { call: "POST /deploy/unknown/rollback", status: 404, body: {}, holds: { code: "deployment_not_found" } },
+  {
+    call: `POST ${one}/rollback`,
+    status: 409,
+    given: () => deployed(),
+    body: {},
+    holds: { error: "This deployment has no earlier version." },
+  },
+  { call: `POST ${one}/rollback`, status: 422, given: () => deployed(), body: { version: "first" } },
   ...creations,
   { call: "POST /deploy/llm", status: 404, body: { model_name: "{model}", gpu: "other", base_model: "x" } },
   {

@@ -116,6 +116,18 @@ export function fakeDeployments(account: AccountId, one: Deployment): Deployment
       Promise.resolve(deployment({ modelName: request.modelName, status: "initializing", running: 0 })),
     get: own,
     list: (caller) => Promise.resolve(caller.account === account ? [one] : []),
+    versions: async (caller, id) => {
+      await own(caller, id);
+      const same = { extraArgs: [], standardArgs: {}, contextLength: 0, createdAtMs: Date.UTC(2026, 0, 2) };
+      return [
+        { ...same, version: 1, isDesired: true, isServing: true },
+        { ...same, version: 0, isDesired: false, isServing: false },
+      ];
+    },
+    rollBack: async (caller, id) => {
+      await own(caller, id);
+      return 0;
+    },
     update: async (caller, id) => void (await own(caller, id)),
     remove: async (caller, id) => void (await own(caller, id)),
     stop: async (caller, id) => void (await own(caller, id)),

@@ -30,6 +30,7 @@ const Events = lazy(async () => ({ default: (await import("./events.tsx")).Event
 const Logs = lazy(async () => ({ default: (await import("./logs.tsx")).Logs }));
 const Metrics = lazy(async () => ({ default: (await import("./metrics.tsx")).Metrics }));
 const ScaleForm = lazy(async () => ({ default: (await import("./scale-form.tsx")).ScaleForm }));
+const Versions = lazy(async () => ({ default: (await import("./versions.tsx")).Versions }));
 const UpdateForm = lazy(async () => ({ default: (await import("./update-form.tsx")).UpdateForm }));
 
 const words = text.detail;
@@ -174,6 +175,7 @@ function Content({ one, offers }: PartProps): ReactNode {
           <Stack gap="md">
             <ScaleForm one={one} rate={instanceRate(one, offers)} />
             <UpdateForm one={one} />
+            {one.type !== "lora" && <Versions id={id} />}
           </Stack>
         </Tabs.Panel>
       </PageTabs>

@@ -1,11 +1,12 @@
 import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { nano, toUsd } from "../../../proto/money.ts";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { DeployRequest } from "../../deployments/create.ts";
 import { type DeploymentStatus, deploymentStatuses } from "../../deployments/deployment.ts";
 import { AdapterNotFound, DeploymentNotFound, deploymentRefused } from "../../deployments/errors.ts";
 import { joinArgs } from "../../deployments/extra-args.ts";
-import { readStandardArgs } from "../../deployments/standard-args.ts";
+import { readStandardArgs, writeStandardArgs } from "../../deployments/standard-args.ts";
 import { badRequest } from "../../service-error.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
@@ -16,8 +17,10 @@ import {
   DeployId,
   DeployLlmRequest,
   DeploymentRecord,
+  DeploymentVersions,
   NewPlacementReport,
   PlacementReport,
+  RollbackRequest,
   UpdateRequest,
 } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
@@ -117,6 +120,39 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
   });
 
   addDeployVerbs(endpoints, features);
+  addVersions(endpoints, features);
+}
+
+function addVersions(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
+  const own = endpoints.with({ tag: "deployments", access: "key" });
+
+  own.get("/deploy/:deploy_id/versions", {
+    isOpenToOperators: true,
+    summary: "List the arguments that a deployment has run with",
+    answer: DeploymentVersions,
+    refusals: [404],
+    handler: async ({ caller, params }) => ({
+      versions: (await deployments.versions(caller, params.deploy_id as DeploymentId)).map((one) => ({
+        version: one.version,
+        created_at: unixSeconds(one.createdAtMs),
+        extra_args: [...one.extraArgs],
+        standard_args: writeStandardArgs(one.standardArgs),
+        is_desired: one.isDesired,
+        is_serving: one.isServing,
+      })),
+    }),
+  });
+
+  own.post("/deploy/:deploy_id/rollback", {
+    summary: "Return to the arguments of an earlier version; instances are replaced one at a time",
+    body: RollbackRequest,
+    answer: Type.Object({ deploy_id: Type.String(), version: Type.Integer() }),
+    refusals: [400, 402, 423, ...refusals],
+    handler: async ({ caller, params, body }) => ({
+      deploy_id: params.deploy_id,
+      version: await deployments.rollBack(caller, params.deploy_id as DeploymentId, body.version),
+    }),
+  });
 }
 
 function addDeployVerbs(endpoints: Endpoints, { deployments, adapters }: DeploymentFeatures): void {

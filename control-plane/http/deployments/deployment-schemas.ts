@@ -247,6 +247,26 @@ export const DeploymentRecord = Type.Object({
 });
 export type DeploymentRecord = Static<typeof DeploymentRecord>;
 
+export const DeploymentVersions = Type.Object({
+  versions: Type.Array(
+    Type.Object({
+      version: Type.Integer(),
+      created_at: Type.Integer({ description: "Unix seconds" }),
+      extra_args: Type.Array(Type.String()),
+      standard_args: Type.Record(Type.String(), Type.Unknown(), { description: "Settings of the request" }),
+      is_desired: Type.Boolean({ description: "The instances run it, or will" }),
+      is_serving: Type.Boolean({ description: "Serves while an update runs" }),
+    }),
+    { description: "At most the newest 100, the newest first" },
+  ),
+});
+
+export const RollbackRequest = Type.Object({
+  version: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1, description: "Default: the one before the present one" }),
+  ),
+});
+
 export const PodLogEntries = Type.Object({
   entries: Type.Record(Type.String(), Type.Array(Type.Array(Type.String(), { minItems: 2, maxItems: 2 }))),
 });

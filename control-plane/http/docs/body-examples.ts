@@ -130,6 +130,7 @@ const account: Examples = {
   "POST /v1/auth/sign-up": { email: "ada@example.com", password: "correct horse battery", display_name: "ada" },
   "POST /v1/auth/sign-in": { email: "ada@example.com", password: "correct horse battery" },
   "POST /v1/auth/second-factor": { ticket, code: "492039" },
+  "POST /deploy/{deploy_id}/rollback": { version: 3 },
   "POST /v1/auth/reset-password": { email: "ada@example.com" },
   "POST /v1/auth/new-password": { ticket, password: "a longer one than before" },
   "POST /v1/auth/verify-email": { ticket },

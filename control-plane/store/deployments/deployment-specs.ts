@@ -1,9 +1,10 @@
 // Numbered specifications of deployments. Rows are immutable: instances of an older one keep what they were started with.
 import { isDeepStrictEqual } from "node:util";
 import { sql } from "kysely";
-import type { DeploymentId } from "../../../proto/ids.ts";
-import type { MemoryClaim, StandardArgs } from "../../deployments/store.ts";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import type { DeploymentVersion, MemoryClaim, StandardArgs } from "../../deployments/store.ts";
 import type { Db, Trx } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 
 export interface Spec {
   readonly extraArgs: readonly string[];
@@ -98,4 +99,32 @@ export async function readSpecs(db: Db, keys: readonly SpecKey[]): Promise<Reado
       },
     ]),
   );
+}
+
+const maxVersions = 100;
+
+/** The newest first; undefined: no such deployment of the account. */
+export async function readVersions(
+  db: Db,
+  id: DeploymentId,
+  account: AccountId,
+): Promise<readonly DeploymentVersion[] | undefined> {
+  const rows = await db
+    .selectFrom("deploymentSpec as s")
+    .innerJoin("deployment as d", "d.deployId", "s.deployId")
+    .select(["s.spec as version", "s.extraArgs", "s.standardArgs", "s.contextLength"])
+    .select([epochMs("s.createdAt").as("createdAtMs"), "d.spec as desired", "d.servingSpec as serving"])
+    .where("s.deployId", "=", id)
+    .where("d.accountId", "=", account)
+    .where("d.kind", "=", "model")
+    .where("d.deletedAt", "is", null)
+    .orderBy("s.spec", "desc")
+    .limit(maxVersions)
+    .execute();
+  if (rows.length === 0) return undefined;
+  return rows.map(({ desired, serving, ...row }) => ({
+    ...row,
+    isDesired: row.version === desired,
+    isServing: row.version === serving,
+  }));
 }

@@ -34,7 +34,7 @@ import {
 } from "./deployment-changes.ts";
 import { commitVerdicts } from "./deployment-commit.ts";
 import { asDeployment, isListed, isSleepingRow, selectDeployments, selectInstances } from "./deployment-rows.ts";
-import { columnsOf, insertSpec, memoryColumnsOf, readSpecs } from "./deployment-specs.ts";
+import { columnsOf, insertSpec, memoryColumnsOf, readSpecs, readVersions } from "./deployment-specs.ts";
 
 export function createDeploymentStore(db: Db): DeploymentStore {
   return asked<DeploymentStore>({
@@ -114,6 +114,7 @@ export function createDeploymentStore(db: Db): DeploymentStore {
     commit: (decisions) => commitVerdicts(db, decisions),
     change: (id, account, ifRevision, change, check) => changeDeployment(db, id, account, ifRevision, change, check),
     observe: (...report) => writeObservations(db, ...report),
+    versions: (id, account) => readVersions(db, id, account),
     sharePrefixCache: (change) => sharePrefixCache(db, change),
     desired: (host) => desiredRows(db, host),
   });

@@ -1,8 +1,9 @@
 // Updates on a real database and a scripted host of four GPUs: beside the old instance, in its place, and back again.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { type SettingsUpdate, updateDeployment } from "../../../control-plane/deployments/change.ts";
+import { deploymentVersions, versionToReturnTo } from "../../../control-plane/deployments/versions.ts";
 import type { InstanceReport } from "../../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
-import type { DeploymentId } from "../../../proto/ids.ts";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
@@ -49,6 +50,37 @@ async function deployed(numGpus: number): Promise<DeploymentId> {
   await vi.waitFor(async () => expect((await record(id))?.status).toBe("deployed"), wait);
   return id;
 }
+
+it("returns to the version before, by the arguments it ran with, and to any other", async () => {
+  const id = await deployed(1);
+  const store = replica.deploymentStore;
+  const settled = (args: readonly string[]) =>
+    vi.waitFor(async () => {
+      expect(await record(id)).toMatchObject({ status: "deployed", extraArgs: args });
+      expect(agent.desired?.instances.map(({ extraArgs }) => extraArgs)).toEqual([args]);
+    }, wait);
+  await expect(versionToReturnTo(store, ada.account, id, undefined)).rejects.toThrow("no earlier version");
+  for (const args of [["--max-model-len=2048"], ["--max-model-len=4096"]]) {
+    await put(id, args);
+    await settled(args);
+  }
+  const before = await versionToReturnTo(store, ada.account, id, undefined);
+  expect(before).toMatchObject({ version: 2, extraArgs: ["--max-model-len=2048"], isDesired: false });
+  await change(id, before);
+  await settled(["--max-model-len=2048"]);
+  await change(id, await versionToReturnTo(store, ada.account, id, 1));
+  await settled([]);
+  const versions = await deploymentVersions(store, ada.account, id);
+  expect(versions.map(({ version, isDesired }) => [version, isDesired])).toEqual([
+    [5, true],
+    [4, false],
+    [3, false],
+    [2, false],
+    [1, false],
+  ]);
+  await expect(versionToReturnTo(store, ada.account, id, 9)).rejects.toThrow("no version 9");
+  await expect(deploymentVersions(store, "u:other" as AccountId, id)).rejects.toThrow("not found");
+});
 
 describe("an update", () => {
   it("starts a new instance beside the old one, which retains its arguments and requests until the new one serves", async () => {
