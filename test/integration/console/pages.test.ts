@@ -122,14 +122,14 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
   it("is accessible and fits with a few rows", patient, async () => {
     data = await fillServer(stack, engine.origin);
     const customer = [...customerPaths, ...detailsOfCustomer()];
-    expect(await faultsOf(data.customer.email, customer, "few-customer", fewRows)).toEqual([]);
+    expect.soft(await faultsOf(data.customer.email, customer, "few-customer", fewRows)).toEqual([]);
     const paths = [...both(operatorPaths), ...(await detailsOfOperator())];
     expect(await faultsOf(operator, paths, "few-operator", fewRows)).toEqual([]);
   });
 
   it.skipIf(!isFull)("is accessible and fits with a thousand rows of long names", patient, async () => {
     const customer = [...customerPaths, ...detailsOfCustomer()];
-    expect(await faultsOf(data.customer.email, customer, "many-customer", manyRows)).toEqual([]);
+    expect.soft(await faultsOf(data.customer.email, customer, "many-customer", manyRows)).toEqual([]);
     const paths = [...both(operatorPaths), ...(await detailsOfOperator())];
     expect(await faultsOf(operator, paths, "many-operator", manyRows)).toEqual([]);
   });
@@ -169,12 +169,16 @@ async function show(page: Page, { width, scheme }: Look): Promise<void> {
 async function faultsIn(page: Page, look: Look): Promise<readonly string[]> {
   const { width } = look;
   await show(page, look);
-  // Painted in the new size, and at the end of all changes of colour.
-  await page.evaluate(async () => {
-    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
-    for (const one of document.getAnimations())
-      if (one.effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY) one.finish();
-  });
+  // Painted in the new size and scheme, at the end of all changes of colour, which start after the scheme has changed.
+  await page.evaluate(async (scheme) => {
+    const ends = (one: Animation) => one.effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY;
+    for (;;) {
+      await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
+      const running = document.getAnimations().filter(ends);
+      for (const one of running) one.finish();
+      if (running.length === 0 && document.documentElement.dataset["mantineColorScheme"] === scheme) return;
+    }
+  }, look.scheme);
   const shown = page.evaluate(() => document.documentElement.scrollWidth);
   const violations = await page.evaluate(async () => {
     const { axe: tool } = globalThis as unknown as { axe: typeof axe };
@@ -190,8 +194,13 @@ async function faultsIn(page: Page, look: Look): Promise<readonly string[]> {
   ];
 }
 
+const maxPictureHeight = 12_000;
+
 async function keep(page: Page, folder: string, path: string, { width, scheme }: Look): Promise<void> {
   mkdirSync(folder, { recursive: true });
   const name = path === "/" ? "overview" : path.slice(1).replaceAll(/[^\w-]+/g, "_");
-  await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`), fullPage: true });
+  // Chromium paints no picture of any height.
+  const whole = await page.evaluate(() => document.documentElement.scrollHeight);
+  const clip = { x: 0, y: 0, width, height: Math.min(whole, maxPictureHeight) };
+  await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`), fullPage: true, clip });
 }
