@@ -74,6 +74,7 @@ const open = new Set([
   "/deploy/stats",
   "/deploy/{deploy_id}/stats",
   "/deploy/{deploy_id}/stats2",
+  "/deploy/{deploy_id}/versions",
   "/v1/deployments/{deploy_id}/series",
   "/v1/deployment_logs/query",
   "/v1/logs/query",

@@ -119,8 +119,14 @@ it("tells Prometheus both pages of every agent that has them, by its name and id
   const groups = answer.json();
   expect(groups).toHaveLength(2 * 63);
   expect(groups.filter((one: { targets: string[] }) => one.targets[0] === "10.0.0.7:9101")).toEqual([
-    { targets: ["10.0.0.7:9101"], labels: { node: "node-7", node_id: "host-7", page: "metrics", __metrics_path__: "/metrics" } },
-    { targets: ["10.0.0.7:9101"], labels: { node: "node-7", node_id: "host-7", page: "metrics/runtime", __metrics_path__: "/metrics/runtime" } },
+    {
+      targets: ["10.0.0.7:9101"],
+      labels: { node: "node-7", node_id: "host-7", page: "metrics", __metrics_path__: "/metrics" },
+    },
+    {
+      targets: ["10.0.0.7:9101"],
+      labels: { node: "node-7", node_id: "host-7", page: "metrics/runtime", __metrics_path__: "/metrics/runtime" },
+    },
   ]);
   const inPools = groups.filter((one: { labels: { pool?: string } }) => one.labels.pool !== undefined);
   expect(inPools).toHaveLength(2);
