@@ -11,6 +11,12 @@ afterEach(() => host?.close());
 
 const phase = (id: string, wanted: string) => vi.waitFor(() => expect(host.report(id)?.phase).toBe(wanted), patient);
 const awaited = (spec: InstanceSpec__Output) => ({ ...spec, awaitedAtMs: String(Date.now()) });
+/** Callers that wait repeat it, as here: one that comes while the instance falls asleep counts as from before. */
+const wakes = (spec: InstanceSpec__Output, wanted: string) =>
+  vi.waitFor(() => {
+    host.want(awaited(spec));
+    expect(host.report(spec.instanceId)?.phase).toBe(wanted);
+  }, patient);
 const sleeper = (script: object = {}, over: Partial<InstanceSpec__Output> = {}) =>
   host.spec(script, { sleepAfterSeconds: 3_600, gpuUuids: ["cpu-host-shared"], ...over });
 
@@ -21,8 +27,7 @@ it("puts an unused instance to sleep and wakes it for a request, in one process"
   await phase(spec.instanceId, "asleep");
   const pid = host.pid(spec.instanceId);
   host.stats(spec.instanceId, { inFlight: 1 });
-  host.want(awaited(spec));
-  await phase(spec.instanceId, "ready");
+  await wakes(spec, "ready");
   expect(host.pid(spec.instanceId)).toBe(pid);
   host.stats(spec.instanceId, { inFlight: 0, unusedMs: 60_000 });
 });
@@ -87,8 +92,7 @@ it("starts an instance again whose process is killed while it wakes", async () =
   host.want(spec);
   await phase(spec.instanceId, "asleep");
   const pid = host.pid(spec.instanceId);
-  host.want(awaited(spec));
-  await phase(spec.instanceId, "waking");
+  await wakes(spec, "waking");
   host.stats(spec.instanceId, { inFlight: 1 });
   process.kill(pid, "SIGKILL");
   await phase(spec.instanceId, "ready");
@@ -102,8 +106,7 @@ it("refuses requests after a sleep whose reply was lost, until a request has wok
   await phase(spec.instanceId, "asleep");
   expect(host.isResting(spec.instanceId)).toBe(true);
   host.stats(spec.instanceId, { inFlight: 1 });
-  host.want(awaited(spec));
-  await phase(spec.instanceId, "ready");
+  await wakes(spec, "ready");
   expect(host.isResting(spec.instanceId)).toBe(false);
 });
 
@@ -146,8 +149,7 @@ it("is removed while it wakes", async () => {
   const spec = sleeper({ wakeMs: 600_000 }, { sleepAfterSeconds: 1 });
   host.want(spec);
   await phase(spec.instanceId, "asleep");
-  host.want(awaited(spec));
-  await phase(spec.instanceId, "waking");
+  await wakes(spec, "waking");
   host.remove(spec.instanceId);
   await vi.waitFor(() => expect(host.report(spec.instanceId)).toBeUndefined(), patient);
 });
