@@ -201,6 +201,6 @@ async function keep(page: Page, folder: string, path: string, { width, scheme }:
   const name = path === "/" ? "overview" : path.slice(1).replaceAll(/[^\w-]+/g, "_");
   // Chromium paints no picture of any height.
   const whole = await page.evaluate(() => document.documentElement.scrollHeight);
-  const clip = { x: 0, y: 0, width, height: Math.min(whole, maxPictureHeight) };
-  await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`), fullPage: true, clip });
+  const fullPage = whole <= maxPictureHeight;
+  await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`), fullPage });
 }
