@@ -84,8 +84,9 @@ function knownCaches(verdicts: readonly Verdict[], seed: number): string {
   const rows = verdicts
     .filter(({ outcomes }) => (outcomes[0] as Outcome).cachedShare > 0)
     .map(({ scenario }) => {
-      const [own, exact] = (["stoker", "known-caches"] as const).map((policy) => simulate(scenario, policy, seed));
-      const both = (of: (outcome: Outcome) => string) => [of(own as Outcome), of(exact as Outcome)];
+      const own = outcomeOf(verdicts, scenario.name, "stoker");
+      const exact = simulate(scenario, "known-caches", seed);
+      const both = (of: (outcome: Outcome) => string) => [of(own), of(exact)];
       return [
         scenario.name,
         ...both(({ turnsPerSecond }) => turnsPerSecond.toFixed(2)),

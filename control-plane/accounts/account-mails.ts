@@ -14,6 +14,10 @@ const hourMs = 3_600_000;
 /** Validity of links, from the moment the mail is sent. */
 export const linkLifeMs: Readonly<Record<MailLink, number>> = { verify_email: 72 * hourMs, reset_password: hourMs };
 
+/** The same in words. */
+export const linkLifeText = (link: MailLink): string =>
+  `${linkLifeMs[link] / hourMs} ${linkLifeMs[link] === hourMs ? "hour" : "hours"}`;
+
 export interface AccountMailSettings {
   readonly makeId: () => string;
   /** Public address of this installation. */
@@ -118,8 +122,6 @@ export type AccountMails = ReturnType<typeof createAccountMails>;
 
 // Strangers may cause these mails: they contain nothing that the sender of a request chose.
 
-const hoursOf = (link: MailLink) => `${linkLifeMs[link] / hourMs} ${linkLifeMs[link] === hourMs ? "hour" : "hours"}`;
-
 const verificationMail = ({ makeId, publicUrl }: AccountMailSettings): NewAccountMail => ({
   id: makeId(),
   link: "verify_email",
@@ -127,7 +129,7 @@ const verificationMail = ({ makeId, publicUrl }: AccountMailSettings): NewAccoun
   text: [
     `This address was given for an account at ${publicUrl}. Confirm that it is yours:`,
     linkPlaceholder,
-    `The link is valid for ${hoursOf("verify_email")}. If the account is not yours, ignore this mail.`,
+    `The link is valid for ${linkLifeText("verify_email")}. If the account is not yours, ignore this mail.`,
   ].join("\n\n"),
 });
 
@@ -138,7 +140,7 @@ const resetMail = ({ makeId, publicUrl }: AccountMailSettings): NewAccountMail =
   text: [
     `A new password was requested for your account at ${publicUrl}. Set it here:`,
     linkPlaceholder,
-    `The link is valid for ${hoursOf("reset_password")} and can be used once. If you did not request it, ignore this mail: your password has not changed.`,
+    `The link is valid for ${linkLifeText("reset_password")} and can be used once. If you did not request it, ignore this mail: your password has not changed.`,
   ].join("\n\n"),
 });
 
@@ -158,6 +160,6 @@ const addressNotice = ({ makeId, publicUrl }: AccountMailSettings, ip: string): 
   subject: "Your e-mail address was changed",
   text: [
     `The e-mail address of your account at ${publicUrl} was changed from the address ${ip}. Mails go to the new one from now on.`,
-    "If it was not you, contact the operator of this installation at once: whoever reads the new mailbox can set a new password.",
+    "If it was not you, contact the operator of this installation at once: a reader of the new mailbox can set a new password.",
   ].join("\n\n"),
 });

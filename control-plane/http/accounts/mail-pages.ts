@@ -1,5 +1,5 @@
 // Pages of the links in mails: verify an address, ask for a new password, set it.
-import { linkLifeMs } from "../../accounts/account-mails.ts";
+import { linkLifeText } from "../../accounts/account-mails.ts";
 import type { MailLink } from "../../new-mail.ts";
 import { hidden, html, page, passwordField, refused } from "./login-pages.ts";
 
@@ -7,11 +7,6 @@ import { hidden, html, page, passwordField, refused } from "./login-pages.ts";
 export const mailLinkPaths: Readonly<Record<MailLink, string>> = {
   verify_email: "/login/verify",
   reset_password: "/login/reset",
-};
-
-const hoursOf = (link: MailLink): string => {
-  const hours = linkLifeMs[link] / 3_600_000;
-  return hours === 1 ? "1 hour" : `${hours} hours`;
 };
 
 export const forgotPath = "/login/forgot";
@@ -40,7 +35,7 @@ ${cliAdvice}
 export const mailOnItsWayPage = (): string =>
   page(
     "Check your mailbox",
-    html`<p>If an account has this address, you will receive a mail with a link, valid for ${hoursOf("reset_password")}.</p>
+    html`<p>If an account has this address, you will receive a mail with a link, valid for ${linkLifeText("reset_password")}.</p>
 <p class="small">No mail after some minutes? Check your spam folder and the spelling of the address.
 <a href="${forgotPath}">Try again</a></p>`,
   );
