@@ -8,22 +8,41 @@ import { gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
 
 const owner = { account: "u:ada" as AccountId, displayName: "ada", suspendReason: null };
 const request: DeployRequest = {
-  ...{ modelName: "ada/llm", gpu: "H100-80GB", numGpus: 1, maxBatchSize: 4, baseModel: undefined },
-  ...{ hf: { repo: "org/w" }, minInstances: 1, maxInstances: 1, extraArgs: [] },
+  modelName: "ada/llm",
+  gpu: "H100-80GB",
+  numGpus: 1,
+  maxBatchSize: 4,
+  baseModel: undefined,
+  hf: { repo: "org/w" },
+  minInstances: 1,
+  maxInstances: 1,
+  extraArgs: [],
 };
 const embeddings = {
-  ...{ modelName: "ada/vectors", repo: "org/w", task: "embeddings", revision: undefined, token: undefined },
-  ...{ gpu: "H100-80GB", numGpus: 1, maxBatchSize: 4, minInstances: 1, maxInstances: 1 },
+  modelName: "ada/vectors",
+  repo: "org/w",
+  task: "embeddings",
+  revision: undefined,
+  token: undefined,
+  gpu: "H100-80GB",
+  numGpus: 1,
+  maxBatchSize: 4,
+  minInstances: 1,
+  maxInstances: 1,
 };
 const host = hostView("h1", { inventory: inventory({ gpus: [gpu(0, { type: "H100-80GB", memoryBytes: 80 * gib })] }) });
 
 function previewWith(look: RepoLook) {
   let lookCount = 0;
   const preview = createPlacementPreview({
-    ...{ funds: async () => null, firstMinutes: async () => 0n, gpuDefaults: { perType: 8 } },
+    funds: async () => null,
+    firstMinutes: async () => 0n,
+    gpuDefaults: { perType: 8 },
     store: { refusalOf: async () => undefined, get: async () => undefined, instances: async () => [] },
     sealToken: async (_, token) => Buffer.from(token),
-    ...{ demoModel: () => undefined, publicModel: async () => undefined, resolve: () => undefined },
+    demoModel: () => undefined,
+    publicModel: async () => undefined,
+    resolve: () => undefined,
     shapeOf: async () => undefined,
     lookAtRepo: async () => {
       lookCount += 1;
@@ -37,7 +56,11 @@ function previewWith(look: RepoLook) {
 }
 
 const found = (format: "gguf" | "onnx"): RepoLook => ({
-  ...{ kind: "found", formats: new Set([format]), task: undefined, baseModel: undefined, files: [] },
+  kind: "found",
+  formats: new Set([format]),
+  task: undefined,
+  baseModel: undefined,
+  files: [],
 });
 
 it("is unknown while the hub is unreachable, although the GPUs are free", async () => {
@@ -60,7 +83,8 @@ it("refuses a repository that the hub does not have, naming the field", async ()
   const refused = { code: "model_not_found" };
   await expect(preview.dryRunNew(owner, request)).rejects.toMatchObject({ ...refused, param: "hf.repo" });
   await expect(preview.dryRunNew(owner, { ...request, hf: undefined })).rejects.toMatchObject({
-    ...{ ...refused, param: "model_name" },
+    ...refused,
+    param: "model_name",
   });
   await expect(preview.dryRunHf(owner, embeddings)).rejects.toMatchObject({ ...refused, param: "repo" });
 });
