@@ -52,6 +52,9 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
   let browser: Browser;
   let operator: string;
   let data: PageData;
+  const fill = async () => {
+    data ??= await fillServer(stack, engine.origin);
+  };
   beforeAll(async () => {
     await buildConsole();
     browser = await startBrowser();
@@ -120,7 +123,7 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
   });
 
   it("is accessible and fits with a few rows", patient, async () => {
-    data = await fillServer(stack, engine.origin);
+    await fill();
     const customer = [...customerPaths, ...detailsOfCustomer()];
     expect.soft(await faultsOf(data.customer.email, customer, "few-customer", fewRows)).toEqual([]);
     const paths = [...both(operatorPaths), ...(await detailsOfOperator())];
@@ -128,6 +131,7 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
   });
 
   it.skipIf(!isFull)("is accessible and fits with a thousand rows of long names", patient, async () => {
+    await fill();
     const customer = [...customerPaths, ...detailsOfCustomer()];
     expect.soft(await faultsOf(data.customer.email, customer, "many-customer", manyRows)).toEqual([]);
     const paths = [...both(operatorPaths), ...(await detailsOfOperator())];
