@@ -66,7 +66,7 @@ const column = (figure: number): string => figure.toFixed(0).padStart(5);
 
 type Stack = Awaited<ReturnType<typeof startStack>>;
 
-/** Paths that the console requests for its pages of usage, billing and requests. */
+/** Reports of usage, billing and requests. The console requests neither days by end user nor end users by day with the highest cost first. */
 async function pathsOf(stack: Stack, bearer: Record<string, string>): Promise<string[]> {
   const read = async (path: string) => (await stack.call("GET", path, undefined, bearer)).body;
   const { requests } = await read("/v1/requests?limit=100");

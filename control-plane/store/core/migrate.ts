@@ -39,6 +39,7 @@ import * as rejectedRequests from "../migrations/0075-rejected-requests.ts";
 import * as terminal from "../migrations/0078-terminal.ts";
 import * as signInEpoch from "../migrations/0080-sign-in-epoch.ts";
 import * as unsummedEndUsers from "../migrations/0081-unsummed-end-users.ts";
+import * as usageRent from "../migrations/0089-usage-rent.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -81,6 +82,7 @@ const migrations: Record<string, Migration> = {
   "0078-terminal": terminal,
   "0080-sign-in-epoch": signInEpoch,
   "0081-unsummed-end-users": unsummedEndUsers,
+  "0089-usage-rent": usageRent,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */
