@@ -199,6 +199,8 @@ export const text = {
     waitingAdvice: "It starts as soon as one host can take it. Nothing is billed meanwhile.",
     trouble: "Being retried",
     allHosts: "All hosts",
+    hosts: (named: readonly string[], count: number) =>
+      named.join(", ") + (count > named.length ? ` and ${counted(count - named.length, "more host")}` : ""),
     stats: {
       instances: "Instances",
       instancesNote: (min: number, max: number) => (min === max ? `fixed at ${min}` : `scales from ${min} to ${max}`),

@@ -21,6 +21,7 @@ export const text = {
   key: "Key",
   anyKey: "Any key",
   noKey: "no key",
+  keyOf: (name: string) => `Key: ${name}`,
   deletedKey: "revoked key",
   model: "Model",
   anyModel: "Any model",

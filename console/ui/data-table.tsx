@@ -26,6 +26,8 @@ export interface Column<Row> {
   show?(row: Row): ReactNode;
   /** Left out where a card has little space. */
   readonly isMinor?: boolean;
+  /** Only searched and exported: another column shows it. */
+  readonly isHidden?: boolean;
 }
 
 /** Column of buttons. */
@@ -77,6 +79,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
     isSearchedByServer,
     more,
   } = props;
+  const shown = columns.filter(({ isHidden }) => !isHidden);
   const isPhone = useMediaQuery("(max-width: 48em)");
   const [urlSearch, setUrlSearch] = useFilter(`${id}q`);
   const [sort, setSort] = useFilter(`${id}sort`);
@@ -151,13 +154,13 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
         </Group>
       )}
       {isPhone ? (
-        <Cards rows={seen} columns={columns} keyOf={keyOf} />
+        <Cards rows={seen} columns={shown} keyOf={keyOf} />
       ) : (
         <ScrollArea type="auto">
           <Table highlightOnHover verticalSpacing="xs" aria-label={name}>
             <Table.Thead>
               <Table.Tr>
-                {columns.map((column) => (
+                {shown.map((column) => (
                   <Table.Th
                     key={column.name}
                     scope="col"
@@ -179,7 +182,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
             <Table.Tbody>
               {seen.map((row) => (
                 <Table.Tr key={keyOf(row)}>
-                  {columns.map((column) => (
+                  {shown.map((column) => (
                     <Table.Td key={column.name} className={isNumber(column, rows) ? "number" : ""}>
                       {column.show ? column.show(row) : column.value(row)}
                     </Table.Td>

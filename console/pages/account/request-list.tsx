@@ -1,5 +1,5 @@
 // List of ended requests with filters, newest first. Used for the own account, and by operators for any account.
-import { ActionIcon, Button, Group, Select, Stack, Text, TextInput, Tooltip } from "@mantine/core";
+import { ActionIcon, Box, Button, Group, Select, Stack, Text, TextInput, Tooltip } from "@mantine/core";
 import { IconArrowLeft, IconArrowRight, IconRefresh, IconX } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
@@ -214,18 +214,29 @@ const columnsOf = (folder: string, keyNames: ReadonlyMap<string, string>): reado
     name: text.columns.request,
     value: (one) => one.request_id,
     show: (one) => (
-      <Link to={`${folder}/${encodeURIComponent(one.request_id)}`} ff="monospace" fz="xs">
-        {one.request_id}
-      </Link>
+      <>
+        <Link to={`${folder}/${encodeURIComponent(one.request_id)}`} ff="monospace" fz="xs">
+          {one.request_id}
+        </Link>
+        <Below>
+          <Ago at={one.created_at} />
+        </Below>
+      </>
     ),
   },
-  { name: text.columns.time, value: (one) => one.created_at, show: (one) => <Ago at={one.created_at} /> },
+  { name: text.columns.time, value: (one) => one.created_at, isHidden: true },
   { name: text.columns.outcome, value: outcomeText, show: (one) => <Outcome of={one} /> },
-  { name: text.columns.model, value: (one) => one.model },
   {
-    name: text.columns.key,
-    value: (one) => (one.token_id === "" ? text.noKey : (keyNames.get(one.token_id) ?? one.token_id)),
+    name: text.columns.model,
+    value: (one) => one.model,
+    show: (one) => (
+      <Box miw={{ base: 0, sm: 180 }}>
+        {one.model}
+        <Below>{one.token_id === "" ? text.noKey : text.keyOf(nameOfKey(one, keyNames))}</Below>
+      </Box>
+    ),
   },
+  { name: text.columns.key, value: (one) => nameOfKey(one, keyNames), isHidden: true },
   { name: text.columns.user, value: (one) => one.user ?? "", isMinor: true },
   { name: text.columns.first, value: (one) => one.first_byte_ms, show: (one) => count(one.first_byte_ms) },
   { name: text.columns.total, value: (one) => one.total_ms, show: (one) => count(one.total_ms) },
@@ -234,10 +245,19 @@ const columnsOf = (folder: string, keyNames: ReadonlyMap<string, string>): reado
   { name: text.columns.cost, value: (one) => one.cost / 100, show: (one) => usdOfCents(one.cost) },
 ];
 
-const outcomeText = ({ end_reason: reason, http_status: status }: LoggedRequest): string =>
+const nameOfKey = ({ token_id: key }: LoggedRequest, names: ReadonlyMap<string, string>): string =>
+  key === "" ? text.noKey : (names.get(key) ?? key);
+
+const Below = ({ children }: { children: ReactNode }): ReactNode => (
+  <Text size="xs" c="dimmed">
+    {children}
+  </Text>
+);
+
+export const outcomeText = ({ end_reason: reason, http_status: status }: LoggedRequest): string =>
   `${endingOf(reason).label}${status === 0 ? "" : ` ${status}`}`;
 
-function Outcome({ of: one }: { of: LoggedRequest }): ReactNode {
+export function Outcome({ of: one }: { of: LoggedRequest }): ReactNode {
   return (
     <Group gap={6} wrap="nowrap">
       <Status of={endingOf(one.end_reason).label} size="sm" />

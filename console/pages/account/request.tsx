@@ -16,6 +16,7 @@ import { Loaded } from "../../ui/notice.tsx";
 import { Facts, Page, Section, Stats } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { AccountLink } from "../operator/account-status.tsx";
 import { type RejectedRequest, Rejection } from "./rejected-requests.tsx";
 
 const text = all.detail;
@@ -72,7 +73,7 @@ export function RequestDetails({ id, path, folder, keyName = () => undefined }: 
                 keyName={keyName(one.token_id)}
               />
             ))}
-            <Command value={`stoker request get ${id}`} />
+            <Command value={`stoker request get ${id}${attempts[0]?.account === undefined ? "" : " --anybody"}`} />
           </Stack>
         )}
       </Loaded>
@@ -172,6 +173,9 @@ function Latency({ of: one }: { of: LoggedRequest }): ReactNode {
   );
 }
 
+const DeploymentLink = ({ id }: { id: string }): ReactNode =>
+  id === "" ? null : <Link to={`/all-deployments/${encodeURIComponent(id)}`}>{id}</Link>;
+
 function AttemptFacts({ one, keyName }: Omit<AttemptProps, "isOnly">): ReactNode {
   const { cached_input_tokens: cached, reasoning_tokens: reasoning, user, token_id: key } = one;
   const isOwn = one.account === undefined;
@@ -196,8 +200,8 @@ function AttemptFacts({ one, keyName }: Omit<AttemptProps, "isOnly">): ReactNode
         },
         { label: text.tier, value: one.service_tier },
         { label: text.reason, value: <code>{one.end_reason}</code> },
-        !isOwn && { label: text.account, value: <code>{one.account}</code> },
-        !isOwn && { label: text.deployment, value: <code>{one.deploy_id}</code> },
+        one.account !== undefined && { label: text.account, value: <AccountLink uid={one.account} /> },
+        one.deploy_id !== undefined && { label: text.deployment, value: <DeploymentLink id={one.deploy_id} /> },
         !isOwn && { label: text.instance, value: <code>{one.instance_id}</code> },
         isOwn && {
           label: text.like,

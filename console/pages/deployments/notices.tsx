@@ -40,9 +40,9 @@ export function Notices({ one, children }: NoticesProps): ReactNode {
       {pending.length > 0 && (
         <Alert color="yellow" variant="light" icon={<IconClock />} title={words.waiting}>
           <ul className="reasons">
-            {pending.map(({ host, why }) => (
-              <li key={`${host}${why}`}>
-                <b>{host || words.allHosts}</b>: {why}
+            {hostsByReason(pending).map(({ why, hosts }) => (
+              <li key={why}>
+                <b>{words.hosts(hosts.slice(0, maxNamedHosts), hosts.length)}</b>: {why}
               </li>
             ))}
           </ul>
@@ -57,6 +57,18 @@ export function Notices({ one, children }: NoticesProps): ReactNode {
       <StartProgress one={one} />
     </>
   );
+}
+
+const maxNamedHosts = 5;
+
+/** A fleet of a thousand hosts has few reasons. */
+function hostsByReason(
+  pending: Deployment["pending_reasons"],
+): readonly { readonly why: string; readonly hosts: readonly string[] }[] {
+  return [...Map.groupBy(pending, ({ why }) => why)].map(([why, of]) => ({
+    why,
+    hosts: of.map(({ host }) => host || words.allHosts),
+  }));
 }
 
 const Verbatim = ({ text: of }: { text: string }): ReactNode => (

@@ -1,10 +1,9 @@
 // Finished requests of one account, and failed ones of all, for operators.
-import { Badge, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet, usePages } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
-import { endingOf } from "../../domain/request-phases.ts";
 import { text } from "../../text/operator-requests.ts";
 import { Choice } from "../../ui/choice.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
@@ -14,6 +13,7 @@ import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Section } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { Outcome, outcomeText } from "../account/request-list.tsx";
 
 type RequestPage = Responses["GET /v1/admin/requests"];
 type Logged = RequestPage["requests"][number];
@@ -92,16 +92,6 @@ function afterLast({ requests, has_more: hasMore }: RequestPage): readonly [stri
   return hasMore && last ? ["after", last.request_id] : undefined;
 }
 
-/** How a request ended. */
-export function Ending({ of }: { of: string }): ReactNode {
-  const { label, isFailure } = endingOf(of);
-  return (
-    <Badge color={isFailure ? "red" : "green"} variant="light" tt="none" className="status">
-      <span aria-hidden="true">{isFailure ? "✕" : "●"}</span> {label}
-    </Badge>
-  );
-}
-
 const columns: readonly Column<Logged>[] = [
   {
     name: text.request,
@@ -120,8 +110,8 @@ const columns: readonly Column<Logged>[] = [
   { name: text.model, value: (one) => one.model },
   {
     name: text.outcome,
-    value: (one) => endingOf(one.end_reason).label,
-    show: (one) => <Ending of={one.end_reason} />,
+    value: outcomeText,
+    show: (one) => <Outcome of={one} />,
   },
   { name: text.firstByte, value: (one) => one.first_byte_ms, show: (one) => duration(one.first_byte_ms) },
   { name: text.total, value: (one) => one.total_ms, show: (one) => duration(one.total_ms) },

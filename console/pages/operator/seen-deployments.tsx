@@ -96,7 +96,7 @@ const columns: readonly Column<Seen>[] = [
         .join(" "),
     show: (one) =>
       hostsOf(one).length > 0 && (
-        <Group gap={6}>
+        <Group gap={6} className="nowrap">
           {hostsOf(one).map(({ id, name }) => (
             <Link key={id} to={`/nodes/${encodeURIComponent(id)}`} inherit>
               {name}

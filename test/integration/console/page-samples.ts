@@ -116,6 +116,10 @@ const samples: Readonly<Record<string, unknown>> = {
     ]),
   ),
   ...answersOf("fake/chat", "a-name"),
+  "/v1/agent/a1/terminal": {
+    available: false,
+    reason: "The operator of its host does not allow terminals. Log in by SSH, or ask the operator.",
+  },
   "/v1/ssh_keys": [{ id: "k1", name: "laptop", key: "ssh-ed25519 AAAA", fingerprint: "SHA256:abc", created_at: at }],
 };
 /** The real list of a small stack has some. */

@@ -106,7 +106,12 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
   const patient = { timeout: isFull ? 7_200_000 : 900_000 };
   const both = (own: readonly string[]) => (isFull ? [...new Set([...customerPaths, ...operatorPaths])] : own);
   const detailsOfCustomer = () => [
-    ...[`/deployments/${data.deployId}`, `/models/${encodeURIComponent(chatModel)}`, "/agents/a1"],
+    ...[
+      `/deployments/${data.deployId}`,
+      `/models/${encodeURIComponent(chatModel)}`,
+      "/agents/a1",
+      "/agents/a1/terminal",
+    ],
     ...[`/request-log/${data.requestId}`, `/invoices/${invoiceId}`],
   ];
   const detailsOfOperator = async () => {
