@@ -34,6 +34,7 @@ export const commandsOfPaths: Readonly<Record<string, string>> = {
   "GET /v1/admin/accounts": "stoker admin account list",
   "GET /v1/admin/accounts/{uid}": "stoker admin account get {uid}",
   "GET /v1/admin/backups": "stoker admin backup list",
+  "GET /v1/admin/identity-providers": "stoker admin identity-provider list",
   "GET /v1/admin/external": "stoker admin provider list",
   "GET /v1/admin/nodes": "stoker node list",
   "GET /v1/admin/nodes/{host}/weights": "stoker node weights list {host}",

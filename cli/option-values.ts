@@ -72,7 +72,8 @@ function dataUri(bytes: Buffer): string {
   return `data:${type};base64,${bytes.toString("base64")}`;
 }
 
-function readInput(path: string): Buffer {
+/** `-`: stdin. */
+export function readInput(path: string): Buffer {
   try {
     return readFileSync(path === "-" ? 0 : path);
   } catch (cause) {

@@ -12,6 +12,7 @@ import { addAdminBilling } from "./commands/admin-billing.ts";
 import { addAdminDeployment } from "./commands/admin-deployment.ts";
 import { addAdminDiscount } from "./commands/admin-discount.ts";
 import { addAdminFailures } from "./commands/admin-failures.ts";
+import { addAdminIdentityProvider } from "./commands/admin-identity-provider.ts";
 import { addAdminIncidents } from "./commands/admin-incidents.ts";
 import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
@@ -136,6 +137,7 @@ const groups: Readonly<Record<string, readonly ((program: Command) => void)[]>> 
     addAdminFailures,
     addAdminMail,
     addAdminSignIn,
+    addAdminIdentityProvider,
     addAdminKey,
     addAdminBackup,
     addAdminPrice,

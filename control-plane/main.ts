@@ -489,6 +489,8 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
       tokens: credentials.tokens,
       deployments: fleet.deploymentStore,
       changes: feed,
+      publicUrl: config.publicUrl,
+      outbound: { blocked: config.webhooks.blocked, mayBePlain: config.mayBePlain },
     }),
     voices: createVoices({ store: createVoiceStore(db), seal: voiceSamples(dataKeys), changes: feed }),
     speechModel: config.speechModel,

@@ -52,6 +52,7 @@ const featurePorts = [
   "batches/",
   "responses/",
   "oversight/",
+  "identity/",
 ]
   .map((flow) => `control-plane/${flow}`)
   .concat(leaves);
@@ -79,6 +80,7 @@ const zones: Readonly<Record<string, Zone>> = {
       "batches/",
       "responses/",
       "oversight/",
+      "identity/",
     ]
       .map((flow) => `control-plane/${flow}`)
       .concat(leaves, common),
@@ -106,6 +108,16 @@ const zones: Readonly<Record<string, Zone>> = {
   // Whoever rents takes what every deployment has.
   "control-plane/containers/": {
     may: ["deployments/", "quotas/", "fleet/"].map((part) => `control-plane/${part}`).concat(common),
+  },
+  // Providers are called as receivers of webhooks are.
+  "control-plane/identity/": {
+    may: [
+      "control-plane/accounts/",
+      "control-plane/webhooks/send.ts",
+      "control-plane/webhooks/target.ts",
+      "control-plane/plain-hosts.ts",
+      ...common,
+    ],
   },
   // Told by the edge how a body is run.
   "control-plane/webhooks/": {
@@ -176,6 +188,7 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   fastify: ["control-plane/http/", "scripts/openapi.ts"],
   react: ["console/"],
   nodemailer: ["control-plane/mail/"],
+  "openid-client": ["control-plane/identity/"],
   dockerode: ["agent/docker/"],
   "@aws-sdk/client-s3": ["agent/backups/", "agent/weights/", "control-plane/blobs/"],
   "node:sqlite": ["agent/state/"],

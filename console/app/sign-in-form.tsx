@@ -7,6 +7,7 @@ import { canUsePasskeys, signWithPasskey } from "../api/passkey.ts";
 import { text } from "../text/sign-in.ts";
 import { Act } from "../ui/act.tsx";
 import { type Fields, Form } from "../ui/form.tsx";
+import { ProviderButtons } from "./provider-buttons.tsx";
 
 export interface SessionAnswer {
   readonly uid: string;
@@ -28,6 +29,8 @@ interface SignInFormProps {
 export function SignInForm({ email: known, onEntered }: SignInFormProps): ReactNode {
   const api = useApi();
   const [second, setSecond] = useState<SecondFactor | undefined>(undefined);
+  // The typed address, whose domain may have a provider.
+  const [typed, setTyped] = useState(known);
 
   const finish = async (ticket: string, proof: object) =>
     onEntered(await api.call<SessionAnswer>("POST", "/v1/auth/second-factor", { ticket, ...proof }));
@@ -89,6 +92,7 @@ export function SignInForm({ email: known, onEntered }: SignInFormProps): ReactN
             autoComplete="username webauthn"
             maxLength={320}
             required
+            onBlur={({ currentTarget: { value } }) => setTyped(/.@./.test(value) ? value : undefined)}
           />
         ) : (
           <input type="hidden" name="email" value={known} autoComplete="username" />
@@ -103,6 +107,7 @@ export function SignInForm({ email: known, onEntered }: SignInFormProps): ReactN
         />
       </Form>
       {canUsePasskeys() && <Act label={text.usePasskey} size="sm" onAct={byPasskey} />}
+      <ProviderButtons email={typed} isFresh={known !== undefined} />
     </Stack>
   );
 }

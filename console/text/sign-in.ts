@@ -19,6 +19,7 @@ export const text = {
   continue: "Continue",
   startAgain: "Start again",
   wrongPassword: "Wrong password.",
+  signInWith: (name: string) => `Sign in with ${name}`,
   signInAgain: "Sign in again",
   whyAgain: "To change keys, passwords or second factors, confirm that it is you. Your work on this page stays.",
 } as const;

@@ -29,6 +29,7 @@ export const titles = {
   operatorBackups: "Backups",
   operatorDeployments: "All deployments",
   operatorDeploymentsDetail: "Deployment",
+  operatorIdentity: "Identity providers",
   operatorMoney: "Money safety",
   operatorPrices: "Prices",
   operatorProviders: "Providers",

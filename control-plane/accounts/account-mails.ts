@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import type { Actor } from "../act.ts";
 import { linkPlaceholder, type MailLink, type NewAccountMail } from "../new-mail.ts";
+import type { EnforcedSso } from "./enforced-sso.ts";
 import { accountGone, emailAlreadyVerified, mailLinkExpired, noMailLinks } from "./errors.ts";
 import type { GuessLimits } from "./guess-limits.ts";
 import type { Passwords } from "./password.ts";
@@ -31,6 +32,7 @@ export interface AccountMailDeps {
   readonly passwords: Passwords;
   /** Undefined: this installation sends no mails, or does not know its own public address. */
   readonly mail: AccountMailSettings | undefined;
+  readonly sso: EnforcedSso;
   readonly unixMs: () => number;
   readonly log: Logger;
 }
@@ -80,6 +82,7 @@ export function createAccountMails(deps: AccountMailDeps) {
     async requestReset(email: string, ip: string): Promise<void> {
       const settings = links();
       await limits.address(ip);
+      await deps.sso.check(email);
       const { canonical, found } = await store.credentials(email);
       await limits.reset(canonical, ip);
       if (!found) return;
@@ -104,6 +107,7 @@ export function createAccountMails(deps: AccountMailDeps) {
       const found = await tickets.known(ticket, ["reset_password"]);
       const owner = found?.account ? await store.nameOf(found.account) : undefined;
       if (!found || !owner) throw mailLinkExpired();
+      await deps.sso.check(owner.email);
       await checkNewPassword(password, [owner.email, owner.displayName]);
       const hash = await passwords.hash(password);
       const notice = mail && passwordNotice(mail, ip);

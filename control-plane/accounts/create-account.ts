@@ -16,7 +16,7 @@ import {
 } from "./envelope.ts";
 import { accountNameTaken } from "./errors.ts";
 import { checkDisplayName } from "./profile.ts";
-import type { AccountStore, CreateOutcome } from "./store.ts";
+import type { AccountStore, CreateOutcome, NewIdentity } from "./store.ts";
 
 export interface AccountParams {
   readonly email: string;
@@ -28,6 +28,8 @@ export interface AccountParams {
   readonly act?: Act;
   /** Set when people create their own account: the address is not verified. */
   readonly ownPassword?: { readonly hash: string; readonly ip: string };
+  /** Set when an identity provider introduces the person. */
+  readonly identity?: NewIdentity;
 }
 
 export interface CreatedAccount {
@@ -67,6 +69,7 @@ export function createAccounts(deps: { readonly store: AccountStore; readonly se
           credit: request.creditNanoUsd,
           act: request.act ?? actOf(request, account),
           passwordHash: request.ownPassword?.hash,
+          identity: request.identity,
           key: {
             key,
             name: firstKeyName,

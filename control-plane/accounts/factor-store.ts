@@ -4,7 +4,7 @@ import type { Act, Actor } from "../act.ts";
 import type { MailLink } from "../new-mail.ts";
 
 /** How the owner of a session signed in. */
-export type SessionFactor = "password" | "totp" | "passkey" | "recovery_code" | "link";
+export type SessionFactor = "password" | "totp" | "passkey" | "recovery_code" | "link" | "oidc";
 
 export type FactorKind = "totp" | "passkey";
 

@@ -2,6 +2,7 @@ import type { AccountId } from "../../proto/ids.ts";
 import type { Actor } from "../act.ts";
 import type { AccountMails } from "./account-mails.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
+import type { EnforcedSso } from "./enforced-sso.ts";
 import { accountGone, accountNameTaken, badDisplayName, notInTeam } from "./errors.ts";
 import type { GuessLimits } from "./guess-limits.ts";
 import type { ProfileChange, ProfileOutcome, ProfileStore } from "./store.ts";
@@ -17,11 +18,20 @@ export function createProfiles(
   store: ProfileStore,
   limits: Pick<GuessLimits, "address">,
   mails: Pick<AccountMails, "offerVerification" | "addressNotice">,
+  sso: EnforcedSso,
 ) {
   async function read(account: AccountId): Promise<AccountRecord> {
     const row = await store.profile(account);
     if (!row) throw accountGone();
     return accountRecord(row);
+  }
+
+  /** Nobody moves into or out of a domain whose provider signs its people in, except operators. */
+  async function checkMove(account: AccountId, email: string): Promise<void> {
+    const { email: present, isAdmin } = await read(account);
+    if (isAdmin || present === email) return;
+    await sso.check(email);
+    await sso.check(present);
   }
 
   async function after(account: AccountId, outcome: ProfileOutcome): Promise<AccountRecord> {
@@ -37,11 +47,14 @@ export function createProfiles(
       const record = await read(account);
       return record.emailVerified ? [record.email] : [];
     },
-    /** Throws accountNameTaken, badDisplayName, TooManyAttempts. */
+    /** Throws accountNameTaken, badDisplayName, TooManyAttempts, ssoRequired. */
     async change(actor: Actor, change: ProfileChange): Promise<AccountRecord> {
       if (change.displayName !== undefined) checkDisplayName(change.displayName);
       // The outcome shows whether an account has this address, as that of a sign-up does.
-      if (change.email !== undefined) await limits.address(actor.ip);
+      if (change.email !== undefined) {
+        await limits.address(actor.ip);
+        await checkMove(actor.account, change.email);
+      }
       const outcome = await store.changeProfile(actor, change, mails.addressNotice(actor));
       const record = await after(actor.account, outcome);
       if (change.email !== undefined && !record.emailVerified) await mails.offerVerification(actor.account);

@@ -28,6 +28,11 @@ export function authoritySeal(secrets: AccountSecrets): KekSeal<string> {
   return kekSeal(secrets, "stoker node authority", "node_authority.sealed_key");
 }
 
+/** Seals the client secrets of identity providers. */
+export function providerSeal(secrets: AccountSecrets): KekSeal<string> {
+  return kekSeal(secrets, "stoker identity providers", "identity_provider.client_secret");
+}
+
 /** Returns the key of a KEK for the purpose `info`; derives each once. */
 function derivedKeys(info: string): (kek: Kek) => Buffer {
   return oncePer((kek: Kek) => Buffer.from(hkdfSync("sha256", kek.bytes, "", info, 32)));

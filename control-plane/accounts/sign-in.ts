@@ -8,6 +8,7 @@ import type { Actor } from "../act.ts";
 import type { AccountMails } from "./account-mails.ts";
 import type { CreateAccount } from "./create-account.ts";
 import type { DataKeys } from "./data-keys.ts";
+import type { EnforcedSso } from "./enforced-sso.ts";
 import { openSecret } from "./envelope.ts";
 import { accountGone, signUpClosed, TooManyAttempts, wrongPassword } from "./errors.ts";
 import { type FactorForm, sessionRequired, signInExpired, WrongSecondFactor } from "./factor-errors.ts";
@@ -93,7 +94,7 @@ export interface NewCustomer extends SignedIn {
 }
 
 export interface SignInDeps {
-  readonly store: Pick<SessionStore, "credentials" | "passwordOf" | "setPassword" | "nameOf">;
+  readonly store: Pick<SessionStore, "credentials" | "passwordOf" | "setPassword" | "nameOf" | "isAdmin">;
   readonly factors: Pick<
     FactorStore,
     "overview" | "totpOf" | "passkeysOf" | "passkey" | "useTotp" | "usePasskey" | "useRecoveryCode" | "noteSignIn"
@@ -107,6 +108,7 @@ export interface SignInDeps {
   readonly passwords: Passwords;
   readonly sessions: Sessions;
   readonly mails: Pick<AccountMails, "offerVerification" | "passwordNotice">;
+  readonly sso: EnforcedSso;
   /** True when anyone may create an account. */
   readonly isSignUpOpen: boolean;
   readonly unixMs: () => number;
@@ -193,12 +195,22 @@ function createProofs(deps: SignInDeps) {
     try {
       const newCount = await verifySignIn(siteOf(visitor.site), step.challenge, passkey, response, isOnlyFactor);
       if (!(await factors.usePasskey(passkey.id, passkey.signCount, newCount, unixMs()))) throw new WrongSecondFactor();
+      if (isOnlyFactor) await checkSso(account);
     } catch (error) {
       if (error instanceof WrongSecondFactor) return refuse(account, visitor.ip, "passkey");
       throw error;
     }
     const proven = isOnlyFactor ? (["passkey"] as const) : (["password", "passkey"] as const);
     return begin(account, proven, from, visitor, { steps: proven.length, epoch: step.epoch });
+  }
+
+  /**
+   * After the proof, so that only the owner learns of the account. A passkey or a link stays the way in for an operator whose provider is
+   * out of order.
+   */
+  async function checkSso(account: AccountId): Promise<void> {
+    const owner = await store.nameOf(account);
+    if (owner && !(await store.isAdmin(account))) await deps.sso.check(owner.email);
   }
 
   /** Always throws. */
@@ -212,18 +224,19 @@ function createProofs(deps: SignInDeps) {
     device: account && devices.find(account, device),
   });
 
-  return { limited, begin, originOf, finishByCode, finishByPasskey };
+  return { limited, begin, originOf, checkSso, finishByCode, finishByPasskey };
 }
 
 export function createSignIn(deps: SignInDeps) {
   const { store, factors, tickets, limits, passwords, sessions, devices } = deps;
-  const { limited, begin, originOf, finishByCode, finishByPasskey } = createProofs(deps);
+  const { limited, begin, originOf, checkSso, finishByCode, finishByPasskey } = createProofs(deps);
 
   return {
     /** The first step, by password. Throws wrongPassword, TooManyAttempts, signInBusy. */
     async signIn({ email, password }: Credentials, visitor: Visitor): Promise<SignInStep> {
       // Counted before the password is verified, so that concurrent attempts cannot exceed the limit.
       await limits.address(visitor.ip);
+      await deps.sso.check(email);
       const { canonical, found } = await store.credentials(email);
       const from = originOf(found?.account, visitor);
       await limited(found?.account, visitor.ip, "password", limits.password(canonical, from));
@@ -262,11 +275,16 @@ export function createSignIn(deps: SignInDeps) {
     async createLink({ account, ip }: Actor): Promise<Ticket> {
       const [owner, names] = [await factors.overview(account), await store.nameOf(account)];
       if (!owner || !names) throw accountGone();
+      await checkSso(account);
       if (owner.factors.length > 0) throw sessionRequired();
       const issued = await tickets.issue("link", { account, epoch: names.epoch }, linkMs);
       await factors.noteSignIn({ account, ip }, "sign_in_link.create", `${linkMs / 60_000} minutes`);
       return issued;
     },
+
+    /** Opens a session for a person whom an identity provider has proven. Throws signInExpired. */
+    enterByProvider: (account: AccountId, visitor: Visitor): Promise<SignedIn> =>
+      begin(account, ["oidc"], originOf(account, visitor), visitor, { steps: 2, epoch: null }),
 
     /** Signs in by a link. Throws signInExpired, TooManyAttempts. */
     async useLink(ticket: string, visitor: Visitor): Promise<SignedIn & { readonly hasPassword: boolean }> {
@@ -275,6 +293,7 @@ export function createSignIn(deps: SignInDeps) {
       await tickets.take(link);
       const { account } = link;
       if (account === null) throw signInExpired();
+      await checkSso(account);
       const proven = { steps: 1, epoch: link.epoch };
       const signedIn = await begin(account, ["link"], originOf(account, visitor), visitor, proven);
       return { ...signedIn, hasPassword: (await store.passwordOf(account)) !== undefined };
@@ -287,6 +306,7 @@ export function createSignIn(deps: SignInDeps) {
     ): Promise<NewCustomer> {
       if (!deps.isSignUpOpen) throw signUpClosed();
       await limits.address(ip);
+      await deps.sso.check(email);
       await checkNewPassword(password, [email, displayName]);
       const passwordHash = await passwords.hash(password);
       const request = {
@@ -312,6 +332,7 @@ export function createSignIn(deps: SignInDeps) {
       const names = await store.nameOf(actor.account);
       const owner = await factors.overview(actor.account);
       if (!owner || !names) throw accountGone();
+      await deps.sso.check(names.email);
       if (!session) {
         if (owner.factors.length > 0) throw sessionRequired();
       } else if (!session.factors.includes("passkey")) {

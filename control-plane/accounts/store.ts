@@ -40,7 +40,19 @@ export interface NewAccount {
   readonly key: NewKey;
   /** Set when people create their own account: the e-mail address is not verified. */
   readonly passwordHash?: string | undefined;
+  /** Set when an identity provider introduces the person. */
+  readonly identity?: NewIdentity | undefined;
   readonly act: Act;
+}
+
+/** A person of an identity provider, whose account it manages. */
+export interface NewIdentity {
+  readonly id: string;
+  readonly provider: string;
+  /** Null: provisioned before the first sign-in. */
+  readonly subject: string | null;
+  /** Of SCIM. */
+  readonly userName?: string;
 }
 
 export interface NewKey {
@@ -263,6 +275,8 @@ export interface SessionStore {
   passwordOf(account: AccountId): Promise<string | undefined>;
   /** Names and epoch of a live account. */
   nameOf(account: AccountId): Promise<AccountNames | undefined>;
+  /** True for a live operator's account. */
+  isAdmin(account: AccountId): Promise<boolean>;
   /**
    * Ends the account's sessions, all but `keep`, and its unfinished sign-ins. Expired: the password changed since `epoch`, or the session
    * `keep` has ended.

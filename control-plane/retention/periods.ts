@@ -49,6 +49,8 @@ export const periods = {
   "cli-logins": days(1, 0),
   /** Unfinished sign-in steps, after their expiry. */
   "sign-in-challenges": { defaultMs: hourMs, minMs: 0 },
+  /** Sign-ins that did not come back from an identity provider, after their expiry. */
+  "provider-sign-ins": { defaultMs: hourMs, minMs: 0 },
   /** Counts of sign-in attempts, after their window. */
   "sign-in-attempts": { defaultMs: hourMs, minMs: 0 },
 } as const satisfies Record<string, Period>;

@@ -95,7 +95,11 @@ async function read({ statusCode, headers, body }: Dispatcher.ResponseData): Pro
 }
 
 /** Checks the address again on the open socket, because that is where the bytes go. */
-function connectorTo(deps: SendDeps, { url, address }: Destination, timeoutMs: number): buildConnector.connector {
+export function connectorTo(
+  deps: { readonly targets: Pick<Targets, "mayConnectTo">; readonly ca?: string },
+  { url, address }: Destination,
+  timeoutMs: number,
+): buildConnector.connector {
   const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
   const hostname = url.hostname.replace(/^\[|\]$/g, "");
   return (_options, done) => {
@@ -142,7 +146,8 @@ function connectorTo(deps: SendDeps, { url, address }: Destination, timeoutMs: n
 
 const timeoutError = () => Object.assign(new Error("connection timed out"), { code: "ETIMEDOUT" });
 
-async function bounded<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+/** Rejects when `signal` aborts, whatever the work does. */
+export async function bounded<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const abort = () => aborted.reject(signal.reason);
   signal.addEventListener("abort", abort, { once: true });

@@ -22,6 +22,7 @@ import { createPasswords } from "../accounts/password.ts";
 import { createProfiles } from "../accounts/profile.ts";
 import { createRecoveryCodes } from "../accounts/recovery-codes.ts";
 import { createScopedJwts } from "../accounts/scoped-jwt.ts";
+import { providerSeal } from "../accounts/seals.ts";
 import { createSessions } from "../accounts/sessions.ts";
 import { createSignIn } from "../accounts/sign-in.ts";
 import { createSshKeys } from "../accounts/ssh-keys.ts";
@@ -30,6 +31,10 @@ import { createTickets } from "../accounts/tickets.ts";
 import { keyMonthBudget } from "../billing/scopes.ts";
 import { deleteDeployments } from "../deployments/change.ts";
 import type { DeploymentStore } from "../deployments/store.ts";
+import { createJudgedFetch, type OutboundRules } from "../identity/judged-fetch.ts";
+import { createOidcSignIn } from "../identity/oidc-sign-in.ts";
+import { createProviderClients } from "../identity/provider-clients.ts";
+import { createProviders } from "../identity/providers.ts";
 import { createAccountMailStore } from "../store/accounts/account-mail-store.ts";
 import { createAdminStore } from "../store/accounts/admin-store.ts";
 import { createApplicationStore } from "../store/accounts/application-store.ts";
@@ -42,6 +47,8 @@ import { createAttemptStore, createChallengeStore, createCliLoginStore } from ".
 import { createSuspensionStore } from "../store/accounts/suspension-rows.ts";
 import { createTokenStore } from "../store/accounts/tokens-store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
+import { createIdentityStore } from "../store/identity/identity-store.ts";
+import { createProviderStore } from "../store/identity/provider-store.ts";
 
 interface AccountFeatureDeps {
   readonly db: OpenDatabase["db"];
@@ -55,6 +62,9 @@ interface AccountFeatureDeps {
   readonly tokens: ApiTokens;
   readonly deployments: Pick<DeploymentStore, "list" | "get" | "change">;
   readonly changes: { on(topic: "cli_login", handler: (subject: string) => void): void };
+  /** Scheme, host and port of this server, if it is configured. */
+  readonly publicUrl: string | undefined;
+  readonly outbound: OutboundRules;
 }
 
 export function createAccountFeatures(deps: AccountFeatureDeps) {
@@ -74,32 +84,58 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
   };
   const limits = createGuessLimits({ store: createAttemptStore(db), unixMs });
   const passwords = createPasswords(pepper);
+  const fetches = createJudgedFetch(deps.outbound);
+  const seal = providerSeal(secrets);
+  const identityProviders = createProviders({
+    store: createProviderStore(db),
+    seal,
+    fetches,
+    publicUrl: deps.publicUrl,
+  });
   const accountMails = createAccountMails({
     ...proofs,
     store: { ...createAccountMailStore(db), ...sessionStore, ...profileStore },
     limits,
     passwords,
     mail: deps.mail,
+    sso: identityProviders,
     log: deps.log,
+  });
+  const signIn = createSignIn({
+    ...proofs,
+    store: sessionStore,
+    factors: factorStore,
+    devices: createKnownDevices(pepper),
+    accounts,
+    passwords,
+    sessions,
+    mails: accountMails,
+    sso: identityProviders,
+    isSignUpOpen,
+    limits,
   });
   return {
     accountMails,
-    profiles: createProfiles(profileStore, limits, accountMails),
+    identityProviders,
+    oidc: createOidcSignIn({
+      providers: identityProviders,
+      clients: createProviderClients({
+        fetches,
+        openSecret: (sealed, provider) => seal.open(sealed, provider).toString(),
+        log: deps.log,
+      }),
+      store: createIdentityStore(db),
+      accounts,
+      signIn,
+      limits,
+      pepper,
+      unixMs,
+    }),
+    profiles: createProfiles(profileStore, limits, accountMails, identityProviders),
     sshKeys: createSshKeys(profileStore, unixMs),
     sessions,
     factors: createFactors({ ...proofs, store: factorStore }),
-    signIn: createSignIn({
-      ...proofs,
-      store: sessionStore,
-      factors: factorStore,
-      devices: createKnownDevices(pepper),
-      accounts,
-      passwords,
-      sessions,
-      mails: accountMails,
-      isSignUpOpen,
-      limits,
-    }),
+    signIn,
     cliLogins: createCliLogins({
       store: createCliLoginStore(db),
       pepper,

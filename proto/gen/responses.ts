@@ -843,7 +843,7 @@ export interface Responses {
     /**
      * How the person signed in
      */
-    factors?: ("password" | "totp" | "passkey" | "recovery_code" | "link")[];
+    factors?: ("password" | "totp" | "passkey" | "recovery_code" | "link" | "oidc")[];
     /**
      * A second factor is required and the account has none: every other request gets 403
      */
@@ -902,7 +902,7 @@ export interface Responses {
     /**
      * How the person signed in
      */
-    factors: ("password" | "totp" | "passkey" | "recovery_code" | "link")[];
+    factors: ("password" | "totp" | "passkey" | "recovery_code" | "link" | "oidc")[];
     /**
      * A second factor is required and the account has none: every other request gets 403
      */
@@ -938,7 +938,7 @@ export interface Responses {
     /**
      * How the person signed in
      */
-    factors: ("password" | "totp" | "passkey" | "recovery_code" | "link")[];
+    factors: ("password" | "totp" | "passkey" | "recovery_code" | "link" | "oidc")[];
     /**
      * A second factor is required and the account has none: every other request gets 403
      */
@@ -1536,6 +1536,347 @@ export interface Responses {
      */
     decision_note: string | null;
   };
+  "POST /v1/admin/identity-providers": {
+    id: string;
+    issuer: string;
+    /**
+     * Shown on the button of the sign-in page
+     */
+    name: string;
+    client_id: string;
+    /**
+     * Scopes that are asked for, `openid` first
+     */
+    scopes: string;
+    /**
+     * Domains of e-mail addresses that the provider may vouch for, in lower case. A domain belongs to one provider
+     *
+     * @maxItems 50
+     */
+    domains: string[];
+    /**
+     * Addresses of these domains sign in through this provider only
+     */
+    is_enforced: boolean;
+    /**
+     * The sign-in page shows its button to everybody
+     */
+    is_listed: boolean;
+    /**
+     * Addresses without the claim `email_verified` count as verified, as those of Entra ID
+     */
+    trusts_email: boolean;
+    /**
+     * uid of the organisation whose members its people are
+     */
+    organization: string | null;
+    /**
+     * Role of people without a mapped group; null: they are no members
+     */
+    default_role: "admin" | "developer" | "billing" | "viewer" | null;
+    /**
+     * Claim of the ID token, or of userinfo, that lists groups
+     */
+    groups_claim: string;
+    /**
+     * Role by the name of a group. Of several the one with the most rights counts
+     */
+    role_of_group: {
+      [k: string]: "admin" | "developer" | "billing" | "viewer";
+    };
+    has_client_secret: boolean;
+    /**
+     * To be registered at the provider
+     */
+    redirect_uri: string;
+    has_scim_token: boolean;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "GET /v1/admin/identity-providers": {
+    providers: {
+      id: string;
+      issuer: string;
+      /**
+       * Shown on the button of the sign-in page
+       */
+      name: string;
+      client_id: string;
+      /**
+       * Scopes that are asked for, `openid` first
+       */
+      scopes: string;
+      /**
+       * Domains of e-mail addresses that the provider may vouch for, in lower case. A domain belongs to one provider
+       *
+       * @maxItems 50
+       */
+      domains: string[];
+      /**
+       * Addresses of these domains sign in through this provider only
+       */
+      is_enforced: boolean;
+      /**
+       * The sign-in page shows its button to everybody
+       */
+      is_listed: boolean;
+      /**
+       * Addresses without the claim `email_verified` count as verified, as those of Entra ID
+       */
+      trusts_email: boolean;
+      /**
+       * uid of the organisation whose members its people are
+       */
+      organization: string | null;
+      /**
+       * Role of people without a mapped group; null: they are no members
+       */
+      default_role: "admin" | "developer" | "billing" | "viewer" | null;
+      /**
+       * Claim of the ID token, or of userinfo, that lists groups
+       */
+      groups_claim: string;
+      /**
+       * Role by the name of a group. Of several the one with the most rights counts
+       */
+      role_of_group: {
+        [k: string]: "admin" | "developer" | "billing" | "viewer";
+      };
+      has_client_secret: boolean;
+      /**
+       * To be registered at the provider
+       */
+      redirect_uri: string;
+      has_scim_token: boolean;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+    }[];
+  };
+  "GET /v1/admin/identity-providers/{id}": {
+    id: string;
+    issuer: string;
+    /**
+     * Shown on the button of the sign-in page
+     */
+    name: string;
+    client_id: string;
+    /**
+     * Scopes that are asked for, `openid` first
+     */
+    scopes: string;
+    /**
+     * Domains of e-mail addresses that the provider may vouch for, in lower case. A domain belongs to one provider
+     *
+     * @maxItems 50
+     */
+    domains: string[];
+    /**
+     * Addresses of these domains sign in through this provider only
+     */
+    is_enforced: boolean;
+    /**
+     * The sign-in page shows its button to everybody
+     */
+    is_listed: boolean;
+    /**
+     * Addresses without the claim `email_verified` count as verified, as those of Entra ID
+     */
+    trusts_email: boolean;
+    /**
+     * uid of the organisation whose members its people are
+     */
+    organization: string | null;
+    /**
+     * Role of people without a mapped group; null: they are no members
+     */
+    default_role: "admin" | "developer" | "billing" | "viewer" | null;
+    /**
+     * Claim of the ID token, or of userinfo, that lists groups
+     */
+    groups_claim: string;
+    /**
+     * Role by the name of a group. Of several the one with the most rights counts
+     */
+    role_of_group: {
+      [k: string]: "admin" | "developer" | "billing" | "viewer";
+    };
+    has_client_secret: boolean;
+    /**
+     * To be registered at the provider
+     */
+    redirect_uri: string;
+    has_scim_token: boolean;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "PATCH /v1/admin/identity-providers/{id}": {
+    id: string;
+    issuer: string;
+    /**
+     * Shown on the button of the sign-in page
+     */
+    name: string;
+    client_id: string;
+    /**
+     * Scopes that are asked for, `openid` first
+     */
+    scopes: string;
+    /**
+     * Domains of e-mail addresses that the provider may vouch for, in lower case. A domain belongs to one provider
+     *
+     * @maxItems 50
+     */
+    domains: string[];
+    /**
+     * Addresses of these domains sign in through this provider only
+     */
+    is_enforced: boolean;
+    /**
+     * The sign-in page shows its button to everybody
+     */
+    is_listed: boolean;
+    /**
+     * Addresses without the claim `email_verified` count as verified, as those of Entra ID
+     */
+    trusts_email: boolean;
+    /**
+     * uid of the organisation whose members its people are
+     */
+    organization: string | null;
+    /**
+     * Role of people without a mapped group; null: they are no members
+     */
+    default_role: "admin" | "developer" | "billing" | "viewer" | null;
+    /**
+     * Claim of the ID token, or of userinfo, that lists groups
+     */
+    groups_claim: string;
+    /**
+     * Role by the name of a group. Of several the one with the most rights counts
+     */
+    role_of_group: {
+      [k: string]: "admin" | "developer" | "billing" | "viewer";
+    };
+    has_client_secret: boolean;
+    /**
+     * To be registered at the provider
+     */
+    redirect_uri: string;
+    has_scim_token: boolean;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "DELETE /v1/admin/identity-providers/{id}": {
+    id: string;
+    issuer: string;
+    /**
+     * Shown on the button of the sign-in page
+     */
+    name: string;
+    client_id: string;
+    /**
+     * Scopes that are asked for, `openid` first
+     */
+    scopes: string;
+    /**
+     * Domains of e-mail addresses that the provider may vouch for, in lower case. A domain belongs to one provider
+     *
+     * @maxItems 50
+     */
+    domains: string[];
+    /**
+     * Addresses of these domains sign in through this provider only
+     */
+    is_enforced: boolean;
+    /**
+     * The sign-in page shows its button to everybody
+     */
+    is_listed: boolean;
+    /**
+     * Addresses without the claim `email_verified` count as verified, as those of Entra ID
+     */
+    trusts_email: boolean;
+    /**
+     * uid of the organisation whose members its people are
+     */
+    organization: string | null;
+    /**
+     * Role of people without a mapped group; null: they are no members
+     */
+    default_role: "admin" | "developer" | "billing" | "viewer" | null;
+    /**
+     * Claim of the ID token, or of userinfo, that lists groups
+     */
+    groups_claim: string;
+    /**
+     * Role by the name of a group. Of several the one with the most rights counts
+     */
+    role_of_group: {
+      [k: string]: "admin" | "developer" | "billing" | "viewer";
+    };
+    has_client_secret: boolean;
+    /**
+     * To be registered at the provider
+     */
+    redirect_uri: string;
+    has_scim_token: boolean;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "GET /v1/auth/providers": {
+    /**
+     * First the one of the address's domain, then those that are shown to everybody
+     */
+    providers: {
+      id: string;
+      name: string;
+      /**
+       * Starts the sign-in
+       */
+      url: string;
+      /**
+       * Addresses of this domain have no other sign-in
+       */
+      is_enforced: boolean;
+    }[];
+  };
+  "GET /v1/me/identities": {
+    identities: {
+      id: string;
+      provider_id: string;
+      provider_name: string;
+      email: string;
+      /**
+       * The provider created the account
+       */
+      is_managed: boolean;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * Unix seconds
+       */
+      last_used_at: number | null;
+    }[];
+  };
+  "POST /v1/me/identities": {
+    /**
+     * At the provider
+     */
+    url: string;
+  };
+  "DELETE /v1/me/identities/{id}": {};
   "GET /payment/checklist": {
     /**
      * USD; negative: funds ready to spend

@@ -23,6 +23,7 @@ const operations = [
   "control-planes",
   "public-endpoint",
   "sign-in",
+  "identity-providers",
   "accounts",
   "billing",
   "models",

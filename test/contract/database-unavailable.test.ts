@@ -83,6 +83,8 @@ const calls: Readonly<Record<string, Call>> = {
   "PUT /v1/me/factors": inSession,
   "DELETE /v1/me/factors/{id}": inSession,
   "POST /v1/me/recovery-codes": inSession,
+  "POST /v1/me/identities": inSession,
+  "DELETE /v1/me/identities/{id}": inSession,
   "GET /v1/scoped-jwt": { path: () => `/v1/scoped-jwt?jwtoken=${scopedToken}` },
   "POST /payment/stripe/webhook": {
     body: stripeEvent,

@@ -53,6 +53,14 @@ describe("a browser session", () => {
     [`PATCH /v1/admin/accounts/${ada.account}`, { is_admin: true }],
     ["POST /v1/admin/nodes/tokens", {}],
     ["PUT /v1/admin/sign-in-policy", policy],
+    ["POST /v1/me/identities", { provider_id: "provider-1" }],
+    ["DELETE /v1/me/identities/identity-1", undefined],
+    [
+      "POST /v1/admin/identity-providers",
+      { name: "Example", issuer: "https://login.example.com", client_id: "stoker" },
+    ],
+    ["PATCH /v1/admin/identity-providers/provider-1", { is_enforced: true }],
+    ["DELETE /v1/admin/identity-providers/provider-1", undefined],
     [reset, undefined],
   ] as const)("needs a sign-in of the last 10 minutes for %s", async (call, body) => {
     open({ authTimeMs: Date.now() - recentSignInMs - 1_000 });

@@ -54,6 +54,7 @@ import { deployment, fakeDeployments, fakeOversight } from "./deployment-ports.t
 import { fakeFactors, ticket } from "./factor-ports.ts";
 import { fakeFiles, fileId } from "./file-ports.ts";
 import { fakeDrainPreview, fakeEnrolment, fakeHosts } from "./fleet-records.ts";
+import { fakeIdentity } from "./identity-ports.ts";
 import { fakeIncidents } from "./incidents.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeModelRecords } from "./model-records.ts";
@@ -419,6 +420,7 @@ export function fakePorts() {
       finish: ({ code }) => (code === "123456" ? Promise.resolve(signedIn) : Promise.reject(new WrongSecondFactor())),
       signUp: () => Promise.resolve({ account: ada.account, apiKey: "stk_made", ...signedIn }),
       setPassword: async () => {},
+      enterByProvider: () => Promise.resolve(signedIn),
       createLink: () => Promise.resolve(ticket),
       useLink: (given) =>
         given === ticket.ticket
@@ -426,6 +428,7 @@ export function fakePorts() {
           : Promise.reject(signInExpired()),
     },
     factors: fakeFactors(),
+    ...fakeIdentity(),
     cliLogins: { approve: async () => {}, wait: () => Promise.resolve("stk_made") },
     deleteAccount: ({ account }) => Promise.resolve(recordOf(account)),
     trustedProxies: [],

@@ -2,6 +2,7 @@
 
 import { type AccountMailSettings, createAccountMails } from "../../control-plane/accounts/account-mails.ts";
 import { createDataKeys } from "../../control-plane/accounts/data-keys.ts";
+import type { EnforcedSso } from "../../control-plane/accounts/enforced-sso.ts";
 import { createFactors } from "../../control-plane/accounts/factors.ts";
 import { createGuessLimits } from "../../control-plane/accounts/guess-limits.ts";
 import { createKnownDevices } from "../../control-plane/accounts/known-device.ts";
@@ -36,11 +37,13 @@ export function signInParts(
     passwords = createPasswords(world.secrets.pepper),
     isSignUpOpen = true,
     mail,
+    sso = { check: async () => {} },
   }: {
     readonly unixMs: () => number;
     readonly passwords?: Passwords;
     readonly isSignUpOpen?: boolean;
     readonly mail?: AccountMailSettings;
+    readonly sso?: EnforcedSso;
   },
 ) {
   const { db, secrets, accounts, accountStore } = world;
@@ -62,12 +65,13 @@ export function signInParts(
     limits,
     passwords,
     mail,
+    sso,
     log,
   });
   return {
     sessions,
     accountMails,
-    profiles: createProfiles(profileStore, limits, accountMails),
+    profiles: createProfiles(profileStore, limits, accountMails, sso),
     factors: createFactors({ ...proofs, store: factorStore }),
     signIn: createSignIn({
       ...proofs,
@@ -80,6 +84,7 @@ export function signInParts(
       sessions,
       isSignUpOpen,
       mails: accountMails,
+      sso,
     }),
   };
 }

@@ -11,6 +11,7 @@ import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { Identities } from "./identities.tsx";
 import { SecondFactors } from "./second-factors.tsx";
 
 /** The account's address, and a mail that verifies it. */
@@ -106,6 +107,7 @@ export function Security(): ReactNode {
   return (
     <Page title={text.title} about={text.about}>
       <SecondFactors />
+      <Identities />
       <Sessions />
       <EmailAddress />
       <Section title={text.password} about={text.passwordAbout}>

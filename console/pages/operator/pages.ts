@@ -4,6 +4,7 @@ import {
   IconCloudComputing,
   IconDatabaseExport,
   IconHistory,
+  IconId,
   IconListSearch,
   IconScale,
   IconStack2,
@@ -87,6 +88,13 @@ export const operatorPages: readonly PageEntry[] = [
     path: "/any-request-log/$id",
     title: titles.operatorRequestsDetail,
     load: async () => (await import("./any-request.tsx")).AnyRequest,
+  },
+  {
+    section: "operator",
+    path: "/identity-providers",
+    title: titles.operatorIdentity,
+    icon: IconId,
+    load: async () => (await import("./identity-providers.tsx")).IdentityProviders,
   },
   {
     section: "operator",

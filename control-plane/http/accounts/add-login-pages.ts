@@ -6,10 +6,14 @@ import { steadyTime } from "../../../proto/steady-time.ts";
 import { loginIdForm } from "../../accounts/cli-login.ts";
 import { secondFactorRequired } from "../../accounts/factor-errors.ts";
 import { checkRecentSignIn, type Session } from "../../accounts/sessions.ts";
+import { startPath } from "../../identity/providers.ts";
 import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { csrfRefused } from "../errors/errors.ts";
 import { refusalOf } from "../errors/render-error.ts";
+import type { IdentityFeatures } from "../identity/features.ts";
+import { giveProviderCookie, providerCookieOf } from "../identity/provider-cookie.ts";
+import { providerOrigin } from "../identity/provider-routes.ts";
 import { addMailPages } from "./add-mail-pages.ts";
 import type { AccountFeatures } from "./features.ts";
 import {
@@ -30,7 +34,9 @@ import { checkOrigin, cookieOf, giveCookies, takeCookie, visitorOf } from "./ses
 const formLimitBytes = 16 * 1024;
 const loginId = new RegExp(loginIdForm);
 
-export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: AccountFeatures): void {
+type PageFeatures = AccountFeatures & IdentityFeatures;
+
+export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: PageFeatures): void {
   app.addContentTypeParser(
     "application/x-www-form-urlencoded",
     { parseAs: "string", bodyLimit: formLimitBytes },
@@ -71,27 +77,33 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
   add("POST", "/login/sign-out", "End the session by the page's form", (request, reply) =>
     pages.signOut(request, reply),
   );
+  add("GET", "/v1/auth/oidc/:id/start", "Send the browser to an identity provider", (request, reply) =>
+    pages.startProvider(request, reply),
+  );
+  add("GET", "/v1/auth/oidc/:id/callback", "Sign in by the reply of an identity provider", (request, reply) =>
+    pages.arrive(request, reply),
+  );
   addMailPages(add, deps);
 }
 
 class LoginPages {
-  readonly #deps: AccountFeatures;
+  readonly #deps: PageFeatures;
 
-  constructor(deps: AccountFeatures) {
+  constructor(deps: PageFeatures) {
     this.#deps = deps;
   }
 
   async signIn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const visit = { loginId: loginIdOf(request.query) };
     const session = await this.#sessionOf(request);
-    if (visit.loginId === undefined) return show(reply, session, visit);
+    if (visit.loginId === undefined) return this.#show(reply, session, visit);
     try {
       // This creates a key, so a browser left open must not suffice.
       checkRecentSignIn(session, steadyTime.nowMs());
     } catch (error) {
-      return show(reply, undefined, { ...visit, refusal: refusalOf(error).message });
+      return this.#show(reply, undefined, { ...visit, refusal: refusalOf(error).message });
     }
-    return show(reply, session, visit);
+    return this.#show(reply, session, visit);
   }
 
   async checkPassword(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -177,7 +189,7 @@ class LoginPages {
     const visit = { loginId: loginIdOf(request.body) };
     try {
       const session = await this.#signedIn(request);
-      if (!session || visit.loginId === undefined) return show(reply, session, visit);
+      if (!session || visit.loginId === undefined) return await this.#show(reply, session, visit);
       if (session.mustEnrol) throw secondFactorRequired();
       checkRecentSignIn(session, steadyTime.nowMs());
       await this.#deps.cliLogins.approve(actorOf(session.caller, reply), visit.loginId);
@@ -219,7 +231,55 @@ class LoginPages {
     reply.code(refusal.status);
     if (refusal.retryAfterSeconds !== undefined)
       reply.header("retry-after", String(Math.ceil(refusal.retryAfterSeconds)));
-    return show(reply, session, { ...visit, refusal: refusal.message });
+    return this.#show(reply, session, { ...visit, refusal: refusal.message });
+  }
+
+  /** With the providers from which the visitor may choose. */
+  async #show(reply: FastifyReply, session: Session | undefined, visit: Visit): Promise<FastifyReply> {
+    if (session) return show(reply, session, visit);
+    const offered = await this.#deps.identityProviders.offered(visit.email || undefined).catch(() => []);
+    const query = new URLSearchParams({ return_to: loginPath(visit.loginId) });
+    // A command line receives a key, so the provider's own session does not suffice.
+    if (visit.loginId !== undefined) query.set("fresh", "1");
+    const providers = offered.map(({ id, name }) => ({ name, path: `${startPath(id)}?${query}` }));
+    return show(reply, undefined, { ...visit, providers });
+  }
+
+  async startProvider(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { oidc, publicUrl } = this.#deps;
+    try {
+      const given = (name: string) => field(request.query, name).slice(0, 512) || undefined;
+      const options = {
+        origin: providerOrigin(publicUrl, request),
+        returnTo: given("return_to"),
+        cookie: providerCookieOf(request),
+        isFresh: given("fresh") === "1",
+        email: given("email"),
+      };
+      const departure = await oidc.start(field(request.params, "id"), options, request.ip);
+      giveProviderCookie(reply, departure.cookie);
+      return reply.redirect(departure.url, 303);
+    } catch (error) {
+      return this.#showAgain(request, reply, { loginId: undefined }, error);
+    }
+  }
+
+  async arrive(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { oidc, publicUrl } = this.#deps;
+    try {
+      const session = await this.#sessionOf(request);
+      const arrival = {
+        url: new URL(request.url, providerOrigin(publicUrl, request)),
+        cookie: providerCookieOf(request),
+        visitor: visitorOf(request, publicUrl),
+        session: session && { account: session.caller.account, lookup: session.lookup },
+      };
+      const { signedIn, returnTo } = await oidc.finish(field(request.params, "id"), arrival);
+      if (signedIn) giveCookies(reply, signedIn);
+      return reply.redirect(returnTo, 303);
+    } catch (error) {
+      return this.#showAgain(request, reply, { loginId: undefined }, error);
+    }
   }
 }
 

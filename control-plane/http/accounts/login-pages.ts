@@ -19,13 +19,16 @@ const entities: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** Undefined and false render as nothing. */
-export function html(parts: TemplateStringsArray, ...values: readonly (Html | string | undefined | false)[]): Html {
+type Printed = Html | string | undefined | false;
+
+/** Undefined and false render as nothing, a list as its parts. */
+export function html(parts: TemplateStringsArray, ...values: readonly (Printed | readonly Html[])[]): Html {
   return new Html(parts.map((part, i) => part + (i < values.length ? printed(values[i]) : "")).join(""));
 }
 
-function printed(value: Html | string | undefined | false): string {
+function printed(value: Printed | readonly Html[]): string {
   if (value instanceof Html) return value.text;
+  if (typeof value === "object") return value.map((one) => one.text).join("\n");
   return value ? value.replace(/[&<>"']/g, (letter) => entities[letter] as string) : "";
 }
 
@@ -64,6 +67,14 @@ export interface Visit {
   readonly refusal?: string | undefined;
   /** Address typed before. */
   readonly email?: string | undefined;
+  /** Identity providers to choose from. */
+  readonly providers?: readonly OfferedProvider[] | undefined;
+}
+
+export interface OfferedProvider {
+  readonly name: string;
+  /** Path that starts the sign-in. */
+  readonly path: string;
 }
 
 /** Path of the sign-in page, with the login of a waiting command line. */
@@ -103,7 +114,7 @@ ${passwordField}
 <p class="small"><a href="/console">Continue without a password</a></p>`,
   );
 
-export const signInPage = ({ loginId, refusal, email }: Visit): string =>
+export const signInPage = ({ loginId, refusal, email, providers = [] }: Visit): string =>
   page(
     "Sign in to Stoker",
     html`${loginId && html`<p>A command line is waiting for a key. Sign in to create it.</p>`}
@@ -116,6 +127,7 @@ ${hidden("cli", loginId)}
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024" required>
 <button>Sign in</button>
 </form>
+${providers.map(({ name, path }) => html`<p><a href="${path}">Sign in with ${name}</a></p>`)}
 ${passkeyLink(loginId)}
 <p class="small"><a href="/login/forgot">No password, or forgotten?</a></p>`,
   );

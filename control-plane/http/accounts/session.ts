@@ -34,9 +34,9 @@ export function sessionCookieOf(request: Asked): string | undefined {
   return cookieOf(request);
 }
 
-export const cookieOf = (request: Asked): string | undefined => read(request, sessionName);
+export const cookieOf = (request: Asked): string | undefined => readCookie(request, sessionName);
 
-export const deviceOf = (request: Asked): string | undefined => read(request, deviceName);
+export const deviceOf = (request: Asked): string | undefined => readCookie(request, deviceName);
 
 /** Throws InvalidApiKey, csrfRefused, tooManyRequests. */
 export async function enterBySession(
@@ -96,12 +96,13 @@ export function ownSession({ request }: FastifyReply): Session {
   return session;
 }
 
-function read(request: Asked, name: string): string | undefined {
+export function readCookie(request: Asked, name: string): string | undefined {
   const { cookie } = request.headers;
   return (cookie && fastifyCookie.parse(cookie)[nameOf(name, request)]) || undefined;
 }
 
-function setCookie(reply: FastifyReply, name: string, value: string, maxAge: number): void {
+/** Of this site only, and never readable by scripts. */
+export function setCookie(reply: FastifyReply, name: string, value: string, maxAge: number): void {
   const secure = reply.request.protocol === "https";
   const text = fastifyCookie.serialize(nameOf(name, reply.request), value, {
     httpOnly: true,

@@ -38,7 +38,7 @@ export const PasswordChange = Type.Object({
 
 const sessionFactor = Type.Unsafe<SessionFactor>({
   type: "string",
-  enum: ["password", "totp", "passkey", "recovery_code", "link"],
+  enum: ["password", "totp", "passkey", "recovery_code", "link", "oidc"],
 });
 
 export const AuthSession = Type.Object({

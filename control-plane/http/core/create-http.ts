@@ -64,6 +64,8 @@ import { batchLines } from "../files/batch-lines.ts";
 import type { FileFeatures } from "../files/features.ts";
 import { addFileUpload } from "../files/files-routes.ts";
 import { addFiles } from "../files/routes.ts";
+import type { IdentityFeatures } from "../identity/features.ts";
+import { addIdentityRoutes, addProviderRoutes } from "../identity/provider-routes.ts";
 import type { InferenceFeatures } from "../inference/features.ts";
 import { InferenceEntry, type Validate } from "../inference/inference-entry.ts";
 import { encodeModelName } from "../inference/model-path.ts";
@@ -135,6 +137,7 @@ export type HttpDeps = EdgeDeps &
   ServiceFeatures &
   Installation &
   AccountFeatures &
+  IdentityFeatures &
   MoneyFeatures &
   ModelFeatures &
   DeploymentFeatures &
@@ -258,6 +261,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addConsoleRoutes(endpoints, deps);
     addDocsRoutes(endpoints);
     addAccounts(endpoints, routes, deps);
+    addProviderRoutes(endpoints, deps);
+    addIdentityRoutes(endpoints, deps);
     addMoney(endpoints, deps);
     addModels(endpoints, deps);
     addDeployments(endpoints, deps, health);

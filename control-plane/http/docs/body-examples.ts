@@ -139,6 +139,16 @@ const account: Examples = {
   "PUT /v1/me/factors": { ticket, name: "telephone", code: "492039" },
   "POST /v1/admin/mail/test": { to: "ops@example.com" },
   "PUT /v1/admin/sign-in-policy": { second_factor: "operators", ...note },
+  "POST /v1/admin/identity-providers": {
+    name: "Okta",
+    issuer: "https://acme.okta.com",
+    client_id: "0oa1b2c3",
+    client_secret: "from the provider",
+    domains: ["acme.com"],
+    role_of_group: { engineers: "developer" },
+  },
+  "PATCH /v1/admin/identity-providers/{id}": { is_enforced: true },
+  "POST /v1/me/identities": { provider_id: "4kQ0bYx1Za9c" },
   "POST /v1/me/password": { password: "a longer one than before", current_password: "correct horse battery" },
   "POST /v1/scoped-jwt": { api_key_name: "production", models: [chatModel], expires_delta: 3600, spending_limit: 1.5 },
   "POST /v1/realtime/client_secrets": {

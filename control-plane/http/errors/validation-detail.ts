@@ -228,6 +228,9 @@ const wordsByPattern: Readonly<Record<string, string>> = {
   "^https?://[!-~]+$": "be an address that begins with http:// or https://, in ASCII, such as https://example.com/back",
   "^(https?://[^\\s\\u0000]+)?$":
     "be an address that begins with http:// or https:// and holds no spaces, such as https://example.com, or nothing",
+  "^openid( [!-~]+)*$": "be scopes with spaces between them, openid first, such as openid email",
+  "^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$":
+    "be a domain in lower case, such as example.com",
   "^[a-zA-Z0-9_-]{1,64}$": "be 1 to 64 letters, digits, hyphens or underscores",
   "^[A-Za-z0-9_-]{32}$": "be 32 letters, digits, hyphens or underscores",
   "^[\\w.:+ -]+$": "be letters, digits, spaces and the signs . : + - _, such as text-generation",

@@ -140,6 +140,21 @@ async function insertAccount(trx: Trx, request: NewAccount): Promise<void> {
     .execute();
   if (request.passwordHash !== undefined)
     await trx.insertInto("password").values({ accountId: request.account, hash: request.passwordHash }).execute();
+  if (request.identity) {
+    const { id, provider, subject, userName = null } = request.identity;
+    await trx
+      .insertInto("identity")
+      .values({
+        identityId: id,
+        providerId: provider,
+        subject,
+        accountId: request.account,
+        email: request.email,
+        userName,
+        isManaged: true,
+      })
+      .execute();
+  }
   const { key, ...secret } = request.key;
   await trx
     .insertInto("apiKey")

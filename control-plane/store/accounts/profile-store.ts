@@ -155,6 +155,8 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     "secondFactor",
     "recoveryCode",
     "signInChallenge",
+    "providerSignIn",
+    "identity",
     "sshKey",
     "programApplication",
     "voice",
@@ -169,6 +171,11 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     "webhookSecret",
   ] as const;
   for (const table of ownRows) await trx.deleteFrom(table).where("accountId", "=", account).execute();
+  await trx
+    .updateTable("identityProvider")
+    .set({ organizationId: null, defaultRole: null })
+    .where("organizationId", "=", account)
+    .execute();
   // The trigger of the calls has reduced this count to 0.
   await trx.deleteFrom("webhookKept").where("accountId", "=", account).where("bytes", "<=", 0n).execute();
   await trx

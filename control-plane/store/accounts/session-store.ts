@@ -1,10 +1,11 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { PasswordWrite, SessionStore } from "../../accounts/store.ts";
+import type { PasswordWrite, SessionFactor, SessionStore } from "../../accounts/store.ts";
 import type { Actor } from "../../act.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
+import { findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { queueMail } from "../work/mail-store.ts";
@@ -14,6 +15,14 @@ import { auditOwn } from "./audit-rows.ts";
 const hasFactor = sql<boolean>`exists (select 1 from second_factor f where f.account_id = account.account_id)`;
 /** True when the operator requires a second factor of the account and it has none. */
 const mustAddFactor = sql<boolean>`${mustHaveFactor} and not ${hasFactor}`.as("mustEnrol");
+
+/** True when the provider that manages the account has deactivated its person. */
+const isDeprovisioned = sql<boolean>`exists (
+  select 1 from identity i where i.account_id = account.account_id and i.is_managed and not i.is_active)`.as(
+  "isDeprovisioned",
+);
+/** What its people must prove is decided by the provider. */
+const isByProvider = ({ factors }: { readonly factors: readonly SessionFactor[] }) => factors.includes("oidc");
 
 /** Too short to say anything about the hash, and long enough to be unique. */
 const sessionId = sql<string>`left(encode(lookup, 'hex'), 16)`;
@@ -49,6 +58,15 @@ export function createSessionStore(db: Db): SessionStore {
         .where("deletedAt", "is", null)
         .executeTakeFirst(),
 
+    isAdmin: (account) =>
+      db
+        .selectFrom("account")
+        .select("accountId")
+        .where("accountId", "=", account)
+        .where("isAdmin", "=", true)
+        .where("deletedAt", "is", null)
+        .$call(findsRow),
+
     setPassword: (actor, change) =>
       inTransaction(db, async (trx) => {
         const row = await liveAccount(trx, actor.account).select("signInEpoch").forUpdate().executeTakeFirst();
@@ -62,10 +80,11 @@ export function createSessionStore(db: Db): SessionStore {
     openSession: (actor, session) =>
       inTransaction(db, async (trx) => {
         const row = await liveAccount(trx, actor.account)
-          .select([...accountColumns, mustAddFactor, hasFactor.as("hasFactor"), "signInEpoch"])
+          .select([...accountColumns, mustAddFactor, hasFactor.as("hasFactor"), "signInEpoch", isDeprovisioned])
           .forShare()
           .executeTakeFirstOrThrow();
-        const { mustEnrol, hasFactor: hasOne, signInEpoch, ...account } = row;
+        const { mustEnrol, hasFactor: hasOne, signInEpoch, isDeprovisioned: isOut, ...account } = row;
+        if (isOut) return undefined;
         if (session.epoch !== undefined && session.epoch !== signInEpoch) return undefined;
         if (hasOne && session.factors.every((factor) => factor === "password" || factor === "link")) return undefined;
         const began = new Date(session.beganAtMs);
@@ -83,7 +102,7 @@ export function createSessionStore(db: Db): SessionStore {
           })
           .execute();
         await auditOwn(trx, actor, "session.begin", { after: { factors: session.factors } });
-        return { account, mustEnrol };
+        return { account, mustEnrol: mustEnrol && !isByProvider(session) };
       }),
 
     async session(lookup) {
@@ -101,7 +120,7 @@ export function createSessionStore(db: Db): SessionStore {
         .executeTakeFirst();
       if (!row) return undefined;
       const { factors, mustEnrol, beganAtMs, seenAtMs, endsAtMs, ...account } = row;
-      return { account, factors, mustEnrol, beganAtMs, seenAtMs, endsAtMs };
+      return { account, factors, mustEnrol: mustEnrol && !isByProvider({ factors }), beganAtMs, seenAtMs, endsAtMs };
     },
 
     async touchSession(lookup, seenAtMs, endsAtMs) {

@@ -41,6 +41,13 @@ const sealedColumns = {
     below: (version: number) => sql`substring(sealed_key from 1 for 4) < ${versionPrefix(version)}::bytea`,
     set: () => sql`sealed_key = u.resealed`,
   },
+  "provider secrets": {
+    table: sql`identity_provider`,
+    id: sql.ref("providerId"),
+    sealed: sql.ref("clientSecret"),
+    below: (version: number) => sql`substring(client_secret from 1 for 4) < ${versionPrefix(version)}::bytea`,
+    set: () => sql`client_secret = u.resealed`,
+  },
 };
 
 export function createKekStore(db: Db): KekStore {

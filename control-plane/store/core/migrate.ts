@@ -40,6 +40,7 @@ import * as terminal from "../migrations/0078-terminal.ts";
 import * as signInEpoch from "../migrations/0080-sign-in-epoch.ts";
 import * as unsummedEndUsers from "../migrations/0081-unsummed-end-users.ts";
 import * as usageRent from "../migrations/0089-usage-rent.ts";
+import * as identityProviders from "../migrations/0090-identity-providers.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -83,6 +84,7 @@ const migrations: Record<string, Migration> = {
   "0080-sign-in-epoch": signInEpoch,
   "0081-unsummed-end-users": unsummedEndUsers,
   "0089-usage-rent": usageRent,
+  "0090-identity-providers": identityProviders,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

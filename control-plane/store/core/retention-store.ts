@@ -76,6 +76,9 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
   "sign-in-challenges": (before, limit) => sql`
     delete from sign_in_challenge where lookup in (
       select lookup from sign_in_challenge where expires_at < ${before} order by expires_at limit ${limit})`,
+  "provider-sign-ins": (before, limit) => sql`
+    delete from provider_sign_in where lookup in (
+      select lookup from provider_sign_in where expires_at < ${before} order by expires_at limit ${limit})`,
   "sign-in-attempts": (before, limit) => sql`
     delete from sign_in_attempt where key in (
       select key from sign_in_attempt where expires_at < ${before} order by expires_at limit ${limit})`,

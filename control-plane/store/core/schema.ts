@@ -4,6 +4,7 @@ import type { Generated, Kysely, Transaction } from "kysely";
 import type { AccountTables } from "../accounts/tables.ts";
 import type { DeploymentsTables } from "../deployments/tables.ts";
 import type { FleetTables } from "../fleet/tables.ts";
+import type { IdentityTables } from "../identity/tables.ts";
 import type { ModelsTables } from "../models/tables.ts";
 import type { MoneyTables } from "../money/tables.ts";
 import type { WorkTables } from "../work/tables.ts";
@@ -16,6 +17,7 @@ export interface Database
     FleetTables,
     DeploymentsTables,
     ModelsTables,
+    IdentityTables,
     WorkTables {}
 
 export type Db = Kysely<Database>;

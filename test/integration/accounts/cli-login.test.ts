@@ -23,6 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
+const noOutbound = { blocked: [], mayBePlain: () => false };
 const loginId = "abcd1234ABCD1234abcd1234ABCD1234";
 const ip = "192.0.2.1";
 const never = new AbortController().signal;
@@ -55,7 +56,19 @@ function depsOf(world: World) {
     secrets,
   });
   const deployments = { list: async () => [], get: async () => undefined, change: async () => false };
-  return { db, secrets, accounts, dataKeys, tokens, deployments, isSignUpOpen: false, mail: undefined, log };
+  return {
+    db,
+    secrets,
+    accounts,
+    dataKeys,
+    tokens,
+    deployments,
+    isSignUpOpen: false,
+    mail: undefined,
+    log,
+    publicUrl: undefined,
+    outbound: noOutbound,
+  };
 }
 
 const keysOf = async (world: World) => {

@@ -26,6 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
+const noOutbound = { blocked: [], mayBePlain: () => false };
 const ip = "192.0.2.1";
 const requestOf = (name: string, isAdmin = false) => ({
   email: `${name}@example.com`,
@@ -57,6 +58,8 @@ async function accountFeatures(world: World) {
     isSignUpOpen: false,
     mail: undefined,
     log,
+    publicUrl: undefined,
+    outbound: noOutbound,
   });
   return { ...features, deployments, tokenStore };
 }
@@ -73,6 +76,7 @@ const deploy = (world: World, account: AccountId, status = "deployed") =>
 const emptied = [
   "cli_login",
   "end_user",
+  "identity",
   "limit_alert",
   "mail",
   "login_session",
@@ -80,6 +84,7 @@ const emptied = [
   "model_meta",
   "password",
   "program_application",
+  "provider_sign_in",
   "recovery_code",
   "rejected_request",
   "second_factor",

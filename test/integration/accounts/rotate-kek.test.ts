@@ -137,8 +137,8 @@ describe("a rotation of the key-encryption key", () => {
     const rotation = await world.rotate();
     expect(rotation).toEqual({
       version: 2,
-      resealed: { "data keys": 5, "ticket keys": 2, "authority keys": 0 },
-      left: { "data keys": 0, "ticket keys": 0, "authority keys": 0 },
+      resealed: { "data keys": 5, "ticket keys": 2, "authority keys": 0, "provider secrets": 0 },
+      left: { "data keys": 0, "ticket keys": 0, "authority keys": 0, "provider secrets": 0 },
     });
     expect(statSync(join(world.folder, "kek.2")).mode & 0o777).toBe(0o400);
     const held = readSecretFiles(world.folder, true);
@@ -153,7 +153,11 @@ describe("a rotation of the key-encryption key", () => {
     const { rows } = await world.pool.query("select action, subject, after from audit where action like 'kek.%'");
     expect(rows).toEqual([
       { action: "kek.rotate", subject: "kek/2", after: null },
-      { action: "kek.rewrap", subject: "kek/2", after: { "data keys": 5, "ticket keys": 2, "authority keys": 0 } },
+      {
+        action: "kek.rewrap",
+        subject: "kek/2",
+        after: { "data keys": 5, "ticket keys": 2, "authority keys": 0, "provider secrets": 0 },
+      },
     ]);
   });
 
@@ -213,7 +217,7 @@ describe("a rotation of the key-encryption key", () => {
       },
       held,
     );
-    expect(left).toEqual({ "data keys": 0, "ticket keys": 0, "authority keys": 0 });
+    expect(left).toEqual({ "data keys": 0, "ticket keys": 0, "authority keys": 0, "provider secrets": 0 });
     const { rows } = await world.pool.query("select ticket_key from host where host_id = 'h1'");
     expect(ticketKeySeal(held).open(rows[0].ticket_key, "h1" as HostId)).toEqual(fresh);
   });

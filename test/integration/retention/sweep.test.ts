@@ -24,6 +24,8 @@ beforeAll(async () => {
     `insert into account (account_id, email, display_name, wrapped_dek, kek_version) values ('u:1', 'a@x', 'a', '\\x00', 1)`,
     `insert into api_key (token_id, account_id, name, lookup, ciphertext, fragment)
      values ('k1', 'u:1', 'auto', '\\x01', '\\x02', 'stk')`,
+    `insert into identity_provider (provider_id, name, issuer, client_id, scopes, domains, is_enforced, is_listed, trusts_email,
+       groups_claim, role_of_group) values ('provider', '', '', '', '', '{}', false, false, false, '', '{}')`,
     "insert into budget (budget_id, account_id, scope, lim) values ('account/u:1', 'u:1', 'account', 1)",
   ])
     await query(url, text);
@@ -149,6 +151,12 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     insert:
       "insert into sign_in_challenge (lookup, purpose, expires_at) values (convert_to($1, 'UTF8'), 'passkey', $2)",
     table: "sign_in_challenge",
+    column: "convert_from(lookup, 'UTF8')",
+  },
+  "provider-sign-ins": {
+    insert: `insert into provider_sign_in (lookup, provider_id, browser, return_to, is_fresh, expires_at)
+      values (convert_to($1, 'UTF8'), 'provider', '', '/console', false, $2)`,
+    table: "provider_sign_in",
     column: "convert_from(lookup, 'UTF8')",
   },
   "sign-in-attempts": {

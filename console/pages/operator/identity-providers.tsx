@@ -1,0 +1,254 @@
+// Identity providers of this server, for its operators.
+import { Checkbox, Group, Select, SimpleGrid, Text, Textarea, TextInput } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
+import type { ReactNode } from "react";
+import type { Responses } from "../../../proto/gen/responses.ts";
+import { useApi } from "../../api/context.ts";
+import { useGet, useRefresh } from "../../api/hooks.ts";
+import { text } from "../../text/operator-identity.ts";
+import { Act } from "../../ui/act.tsx";
+import { Command } from "../../ui/code.tsx";
+import { actionsColumn, type Column, DataTable } from "../../ui/data-table.tsx";
+import { Dialog } from "../../ui/dialog.tsx";
+import { type Fields, Form } from "../../ui/form.tsx";
+import { Loaded } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
+import { Status } from "../../ui/status.tsx";
+
+type Providers = Responses["GET /v1/admin/identity-providers"];
+type Provider = Providers["providers"][number];
+
+const path = "/v1/admin/identity-providers";
+const pathOf = ({ id }: Provider) => `${path}/${encodeURIComponent(id)}`;
+const roles = ["admin", "developer", "billing", "viewer"];
+
+export function IdentityProviders(): ReactNode {
+  const providers = useGet<Providers>(path);
+  return (
+    <Page title={text.title} about={text.about} actions={<AddProvider />}>
+      <Loaded query={providers}>
+        {({ providers: rows }) => (
+          <DataTable
+            name="identity-providers"
+            rows={rows}
+            columns={columns}
+            keyOf={({ id }) => id}
+            empty={text.empty}
+          />
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+const columns: readonly Column<Provider>[] = [
+  {
+    name: text.name,
+    value: ({ name }) => name,
+    show: ({ name, issuer, is_enforced: isEnforced }) => (
+      <>
+        <Group gap="xs">
+          <Text size="sm" fw={600}>
+            {name}
+          </Text>
+          {isEnforced && <Status of={text.isEnforced} />}
+        </Group>
+        <Text size="xs" c="dimmed" className="verbatim">
+          {issuer}
+        </Text>
+      </>
+    ),
+  },
+  { name: text.domains, value: ({ domains }) => domains.join(", ") },
+  {
+    name: text.redirect,
+    value: (one) => one.redirect_uri,
+    show: (one) => (
+      <Text size="xs" className="verbatim">
+        {one.redirect_uri}
+      </Text>
+    ),
+  },
+  actionsColumn<Provider>((one) => (
+    <Group gap="xs">
+      <ChangeProvider one={one} />
+      <RemoveProvider one={one} />
+    </Group>
+  )),
+];
+
+function RemoveProvider({ one }: { one: Provider }): ReactNode {
+  const api = useApi();
+  const refresh = useRefresh();
+  return (
+    <Act
+      label={text.remove}
+      color="red"
+      confirm={{ title: text.removeTitle(one.name), body: text.removeBody, word: one.name }}
+      command={`stoker admin identity-provider delete ${one.id}`}
+      done={text.removed}
+      onAct={async () => {
+        await api.call("DELETE", pathOf(one));
+        await refresh(path);
+      }}
+    />
+  );
+}
+
+function ChangeProvider({ one }: { one: Provider }): ReactNode {
+  const api = useApi();
+  const refresh = useRefresh();
+  return (
+    <Dialog label={text.change} title={text.changeTitle(one.name)} width="xl">
+      {(close) => (
+        <Form
+          act={text.save}
+          done={text.saved}
+          onSend={async (fields) => {
+            await api.call("PATCH", pathOf(one), rulesIn(fields));
+            await refresh(path);
+            close();
+          }}
+        >
+          <RuleFields of={one} />
+          <Command value={`stoker admin identity-provider update ${one.id} --enforced yes`} />
+        </Form>
+      )}
+    </Dialog>
+  );
+}
+
+function AddProvider(): ReactNode {
+  const api = useApi();
+  const refresh = useRefresh();
+  return (
+    <Dialog label={text.add} variant="filled" leftSection={<IconPlus size={16} />} width="xl">
+      {(close) => (
+        <Form
+          act={text.create}
+          done={text.created}
+          onSend={async (fields) => {
+            await api.call("POST", path, { ...rulesIn(fields), issuer: fields["issuer"]?.trim() });
+            await refresh(path);
+            close();
+          }}
+        >
+          <TextInput
+            label={text.issuer}
+            description={text.issuerHint}
+            name="issuer"
+            type="url"
+            placeholder="https://"
+            maxLength={512}
+            required
+          />
+          <RuleFields />
+        </Form>
+      )}
+    </Dialog>
+  );
+}
+
+function RuleFields({ of }: { of?: Provider }): ReactNode {
+  const groups = Object.entries(of?.role_of_group ?? {}).map(([group, role]) => `${group} = ${role}`);
+  return (
+    <>
+      <SimpleGrid cols={{ base: 1, sm: 2 }}>
+        <TextInput
+          label={text.name}
+          description={text.nameHint}
+          name="name"
+          maxLength={64}
+          defaultValue={of?.name ?? ""}
+          required
+        />
+        <TextInput
+          label={text.clientId}
+          description=" "
+          name="client_id"
+          maxLength={512}
+          defaultValue={of?.client_id ?? ""}
+          required
+        />
+        <TextInput
+          label={text.secret}
+          description={of ? text.secretKept : text.secretHint}
+          name="client_secret"
+          type="password"
+          autoComplete="off"
+          maxLength={2048}
+        />
+        <TextInput
+          label={text.domains}
+          description={text.domainsHint}
+          name="domains"
+          defaultValue={of?.domains.join(", ") ?? ""}
+        />
+        <TextInput label={text.scopes} name="scopes" defaultValue={of?.scopes ?? "openid email profile"} required />
+        <TextInput
+          label={text.groupsClaim}
+          name="groups_claim"
+          maxLength={128}
+          defaultValue={of?.groups_claim ?? "groups"}
+          required
+        />
+        <TextInput
+          label={text.organization}
+          description={text.organizationHint}
+          name="organization"
+          maxLength={64}
+          defaultValue={of?.organization ?? ""}
+        />
+        <Select
+          label={text.defaultRole}
+          description=" "
+          name="default_role"
+          data={[{ value: "", label: text.noRole }, ...roles]}
+          defaultValue={of?.default_role ?? ""}
+          allowDeselect={false}
+        />
+      </SimpleGrid>
+      <Textarea
+        label={text.groups}
+        description={text.groupsHint}
+        name="groups"
+        autosize
+        minRows={2}
+        defaultValue={groups.join("\n")}
+      />
+      <Checkbox label={text.enforced} name="is_enforced" defaultChecked={of?.is_enforced ?? false} />
+      <Checkbox label={text.listed} name="is_listed" defaultChecked={of?.is_listed ?? true} />
+      <Checkbox label={text.trustsEmail} name="trusts_email" defaultChecked={of?.trusts_email ?? false} />
+    </>
+  );
+}
+
+/** Throws for a line that is no group with a role. */
+function rulesIn(fields: Fields) {
+  const given = (name: string) => fields[name]?.trim() ?? "";
+  const groups = given("groups")
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .map((line) => {
+      const [, group, role = ""] = /^\s*(.+?)\s*=\s*(\w+)\s*$/.exec(line) ?? [];
+      if (group === undefined || !roles.includes(role)) throw new Error(text.badGroup(line));
+      return [group, role] as const;
+    });
+  return {
+    name: given("name"),
+    client_id: given("client_id"),
+    ...(given("client_secret") === "" ? {} : { client_secret: given("client_secret") }),
+    scopes: given("scopes"),
+    domains: given("domains")
+      .toLowerCase()
+      .split(/[\s,]+/)
+      .filter((domain) => domain !== ""),
+    groups_claim: given("groups_claim"),
+    organization: given("organization") || null,
+    default_role: given("default_role") || null,
+    role_of_group: Object.fromEntries(groups),
+    is_enforced: "is_enforced" in fields,
+    is_listed: "is_listed" in fields,
+    trusts_email: "trusts_email" in fields,
+  };
+}

@@ -1,0 +1,7 @@
+import type { OidcSignIn } from "../../identity/oidc-sign-in.ts";
+import type { Providers } from "../../identity/providers.ts";
+
+export interface IdentityFeatures {
+  readonly identityProviders: Providers;
+  readonly oidc: OidcSignIn;
+}

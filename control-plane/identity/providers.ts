@@ -1,0 +1,114 @@
+// The identity providers of this installation, which its operator configures.
+import { randomId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
+import { badProvider, providerConflict, providerNotFound, ssoRequired } from "./errors.ts";
+import type { JudgedFetches } from "./judged-fetch.ts";
+import type { ProviderOutcome, ProviderRow, ProviderRules, ProviderStore } from "./store.ts";
+
+export const maxProviders = 100;
+
+export interface NewProvider extends ProviderRules {
+  readonly issuer: string;
+  /** Null: a public client, which proves itself by PKCE only. */
+  readonly clientSecret: string | null;
+}
+
+/** `clientSecret` undefined: unchanged. */
+export type ProviderChange = Partial<ProviderRules & { readonly clientSecret: string | null }>;
+
+export interface ProvidersDeps {
+  readonly store: ProviderStore;
+  readonly seal: { seal(plain: Buffer, id: string): Buffer };
+  readonly fetches: Pick<JudgedFetches, "isPlain">;
+  /** Scheme, host and port of this server; undefined: links are paths. */
+  readonly publicUrl: string | undefined;
+}
+
+/** Path that starts a sign-in. */
+export const startPath = (id: string): string => `/v1/auth/oidc/${id}/start`;
+
+export const domainOf = (email: string): string => email.slice(email.lastIndexOf("@") + 1).toLowerCase();
+
+export function createProviders({ store, seal, fetches, publicUrl }: ProvidersDeps) {
+  const sealed = (secret: string | null, id: string) => (secret === null ? null : seal.seal(Buffer.from(secret), id));
+
+  async function get(id: string): Promise<ProviderRow> {
+    const found = await store.get(id);
+    if (!found) throw providerNotFound();
+    return found;
+  }
+
+  function checkIssuer(issuer: string): void {
+    const url = URL.parse(issuer);
+    if (!url || (url.protocol !== "https:" && !fetches.isPlain(url)))
+      throw badProvider(
+        "issuer",
+        "The issuer must be an https:// URL. Plain HTTP needs its host in STOKER_DATA_PATH_PLAIN.",
+      );
+    if (url.username !== "" || url.search !== "" || url.hash !== "" || issuer.includes("#"))
+      throw badProvider("issuer", "The issuer must be a URL without user name, query and fragment.");
+  }
+
+  return {
+    list: store.list,
+    /** Throws providerNotFound, as all of these do. */
+    get,
+    /** Throws badProvider, providerConflict. */
+    async create({ clientSecret, issuer, ...rules }: NewProvider, act: Act): Promise<ProviderRow> {
+      checkIssuer(issuer);
+      const id = randomId<"identity provider">(12);
+      const outcome = await store.create(
+        { ...rules, id, issuer, clientSecret: sealed(clientSecret, id) },
+        maxProviders,
+        act,
+      );
+      refuse(outcome);
+      return get(id);
+    },
+    /** The issuer never changes. Throws badProvider, providerConflict. */
+    async change(id: string, { clientSecret, ...rules }: ProviderChange, act: Act): Promise<ProviderRow> {
+      const secret = clientSecret === undefined ? {} : { clientSecret: sealed(clientSecret, id) };
+      refuse(await store.change(id, { ...rules, ...secret }, act));
+      return get(id);
+    },
+    async remove(id: string, act: Act): Promise<ProviderRow> {
+      const removed = await store.remove(id, act);
+      if (!removed) throw providerNotFound();
+      return removed;
+    },
+    /** Those that a visitor may choose, and the one of their address. */
+    async offered(email: string | undefined): Promise<readonly ProviderRow[]> {
+      const [all, own] = [await store.list(), email === undefined ? undefined : await store.ofDomain(domainOf(email))];
+      return own
+        ? [own, ...all.filter(({ id, isListed }) => isListed && id !== own.id)]
+        : all.filter((one) => one.isListed);
+    },
+    /** Throws ssoRequired for an address whose provider is enforced. */
+    async check(email: string): Promise<void> {
+      const provider = await store.ofDomain(domainOf(email));
+      if (provider?.isEnforced) throw ssoRequired(provider.name, (publicUrl ?? "") + startPath(provider.id));
+    },
+  };
+}
+
+export type Providers = ReturnType<typeof createProviders>;
+
+function refuse(outcome: ProviderOutcome): void {
+  switch (outcome) {
+    case "done":
+      return;
+    case "gone":
+      throw providerNotFound();
+    case "full":
+      throw providerConflict(`A server has at most ${maxProviders} identity providers. Delete one first.`);
+    case "issuer_taken":
+      throw providerConflict("An identity provider with this issuer exists. Change that one.");
+    case "domain_taken":
+      throw providerConflict("A domain belongs to another identity provider. Each domain belongs to one.");
+    case "no_organization":
+      throw badProvider(
+        "organization",
+        "The organisation does not exist. Its uid is listed by `GET /v1/admin/accounts`.",
+      );
+  }
+}

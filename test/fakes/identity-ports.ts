@@ -1,0 +1,65 @@
+// Identity providers for the HTTP edge in tests: one provider, and one identity of ada.
+
+import type { IdentityFeatures } from "../../control-plane/http/identity/features.ts";
+import { identityNotFound, providerNotFound } from "../../control-plane/identity/errors.ts";
+import type { ProviderRow } from "../../control-plane/identity/store.ts";
+
+export const provider: ProviderRow = {
+  id: "provider-1",
+  name: "Example",
+  issuer: "https://login.example.com",
+  clientId: "stoker",
+  clientSecret: null,
+  scopes: "openid email profile",
+  domains: ["example.com"],
+  isEnforced: false,
+  isListed: true,
+  trustsEmail: false,
+  organization: null,
+  defaultRole: null,
+  groupsClaim: "groups",
+  roleOfGroup: { engineers: "developer" },
+  revision: 1,
+  scimCreatedAtMs: null,
+  createdAtMs: 1_786_000_000_000,
+};
+
+const known = async (id: string): Promise<ProviderRow> => {
+  if (id !== provider.id) throw providerNotFound();
+  return provider;
+};
+
+export function fakeIdentity(): IdentityFeatures {
+  return {
+    identityProviders: {
+      list: async () => [provider],
+      get: known,
+      create: async () => provider,
+      change: known,
+      remove: known,
+      offered: async () => [provider],
+      check: async () => {},
+    },
+    oidc: {
+      start: async (id) => {
+        await known(id);
+        return { url: "https://login.example.com/authorize", cookie: "a".repeat(43) };
+      },
+      finish: async () => ({ returnTo: "/console", signedIn: undefined }),
+      own: async () => [
+        {
+          id: "identity-1",
+          provider: provider.id,
+          providerName: provider.name,
+          email: "ada@example.com",
+          isManaged: false,
+          createdAtMs: 1_786_000_000_000,
+          lastUsedAtMs: null,
+        },
+      ],
+      unlink: async (_actor, id) => {
+        if (id !== "identity-1") throw identityNotFound();
+      },
+    },
+  };
+}

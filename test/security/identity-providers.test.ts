@@ -1,0 +1,413 @@
+// Sign-in through a real OpenID provider, over the real edge and a real PostgreSQL, and what attackers and faulty providers send.
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { createApiTokens } from "../../control-plane/accounts/api-tokens.ts";
+import { createDataKeys } from "../../control-plane/accounts/data-keys.ts";
+import { keyMonthBudget } from "../../control-plane/billing/scopes.ts";
+import type { NewProvider } from "../../control-plane/identity/providers.ts";
+import { returnPath } from "../../control-plane/identity/return-path.ts";
+import { readPlainHosts } from "../../control-plane/plain-hosts.ts";
+import { createTokenStore } from "../../control-plane/store/accounts/tokens-store.ts";
+import { createAccountFeatures } from "../../control-plane/wiring/accounts.ts";
+import { nano } from "../../proto/money.ts";
+import { startEdge } from "../fakes/edge.ts";
+import { type OidcServer, startOidcServer } from "../fakes/oidc-server.ts";
+import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { log, openWorld } from "../integration/billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const act = { by: "u:1", ip: "", note: "" };
+const ip = "192.0.2.1";
+
+/** Cookies of one browser, which follows redirects by hand. */
+class Browser {
+  readonly cookies = new Map<string, Map<string, string>>();
+
+  async get(url: string, headers: Record<string, string> = {}): Promise<Response> {
+    const { origin } = new URL(url);
+    const jar = this.cookies.get(origin) ?? new Map();
+    this.cookies.set(origin, jar);
+    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
+    const response = await fetch(url, { redirect: "manual", headers: { cookie, ...headers } });
+    for (const line of response.headers.getSetCookie()) {
+      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      if (value === "") jar.delete(name);
+      else jar.set(name, value);
+    }
+    return response;
+  }
+
+  /** Follows redirects until a URL that contains `until`, which it does not open. */
+  async walk(url: string, until: string): Promise<string> {
+    let next = url;
+    for (let steps = 0; steps < 12; steps++) {
+      if (next.includes(until)) return next;
+      const response = await this.get(next);
+      const location = response.headers.get("location");
+      if (location === null) throw new Error(`${next} replied ${response.status}: ${await response.text()}`);
+      next = new URL(location, next).href;
+    }
+    throw new Error("too many redirects");
+  }
+}
+
+const rules = (change: Partial<NewProvider> & Pick<NewProvider, "issuer">): NewProvider => ({
+  name: "Example",
+  clientId: "stoker",
+  clientSecret: "secret-of-the-client-which-is-long",
+  scopes: "openid email profile",
+  domains: ["example.com"],
+  isEnforced: false,
+  isListed: true,
+  trustsEmail: false,
+  organization: null,
+  defaultRole: null,
+  groupsClaim: "groups",
+  roleOfGroup: {},
+  ...change,
+});
+
+async function stage({ isPlainAllowed = true } = {}) {
+  const world = await openWorld(postgres);
+  const { db, secrets, accounts, accountStore } = world;
+  const dataKeys = createDataKeys({ store: accountStore, secrets });
+  const tokens = createApiTokens({
+    monthOf: keyMonthBudget,
+    store: { ...accountStore, ...createTokenStore(db) },
+    dataKeys,
+    secrets,
+  });
+  const features = createAccountFeatures({
+    db,
+    secrets,
+    accounts,
+    dataKeys,
+    tokens,
+    deployments: { list: async () => [], get: async () => undefined, change: async () => false },
+    changes: { on: () => {} },
+    isSignUpOpen: true,
+    mail: undefined,
+    log,
+    publicUrl: undefined,
+    outbound: { blocked: [], mayBePlain: readPlainHosts(isPlainAllowed ? ["127.0.0.1"] : []) ?? (() => false) },
+  });
+  const edge = await startEdge({
+    agents: 0,
+    change: (deps) => ({ ...deps, ...features, accounts, publicUrl: undefined }),
+  });
+  onTestFinished(() => edge.close());
+
+  async function addProvider(change: Partial<NewProvider> = {}) {
+    const server = await startOidcServer();
+    onTestFinished(() => server.close());
+    const { id } = await features.identityProviders.create(rules({ issuer: server.issuer, ...change }), act);
+    const callback = `${edge.url}/v1/auth/oidc/${id}/callback`;
+    server.allow(callback);
+    return { server, id, callback, start: `${edge.url}/v1/auth/oidc/${id}/start` };
+  }
+  const makeAccount = async (name: string, { isAdmin = false, isVerified = true } = {}) => {
+    const made = await accounts.createAccount({
+      email: `${name}@example.com`,
+      displayName: name,
+      creditNanoUsd: nano(0n),
+      isAdmin,
+      ...(isVerified ? {} : { ownPassword: { hash: "x", ip } }),
+    });
+    return made.account;
+  };
+  const sessionOf = async (browser: Browser) => {
+    const cookie = browser.cookies.get(edge.url)?.get("session");
+    return cookie === undefined ? undefined : features.sessions.find(cookie);
+  };
+  return { world, features, edge, addProvider, makeAccount, sessionOf };
+}
+
+type Added = Awaited<ReturnType<Awaited<ReturnType<typeof stage>>["addProvider"]>>;
+
+/** Walks to the provider and back; returns the reply to the last step. */
+async function signIn({ start, callback }: Pick<Added, "start" | "callback">, browser = new Browser()) {
+  const back = await browser.walk(start, callback);
+  const response = await browser.get(back);
+  return { browser, back, response, text: response.status === 303 ? "" : await response.text() };
+}
+
+describe("a sign-in through an identity provider", () => {
+  it("creates an account at the first sign-in and finds it again by its subject, also under another address", async () => {
+    const { addProvider, sessionOf, world } = await stage();
+    const provider = await addProvider();
+    provider.server.person = { sub: "s1", email: "grace@example.com", email_verified: true };
+    const first = await signIn(provider);
+    expect(first.response.status).toBe(303);
+    expect(first.response.headers.get("location")).toBe("/console");
+    const session = await sessionOf(first.browser);
+    expect(session).toMatchObject({ factors: ["oidc"], mustEnrol: false });
+    expect(session?.caller).toMatchObject({ email: "grace@example.com", displayName: "grace", isAdmin: false });
+
+    provider.server.person = { sub: "s1", email: "other@elsewhere.example", email_verified: false };
+    const second = await signIn(provider);
+    expect((await sessionOf(second.browser))?.caller.account).toBe(session?.caller.account);
+    const { rows } = await world.pool.query("select hash from password");
+    expect(rows).toEqual([]);
+  });
+
+  it("signs in to an existing account whose address both sides have verified", async () => {
+    const { addProvider, makeAccount, sessionOf } = await stage();
+    const account = await makeAccount("ada");
+    const { browser } = await signIn(await addProvider());
+    expect((await sessionOf(browser))?.caller.account).toBe(account);
+  });
+
+  it("returns to the page where it started", async () => {
+    const { addProvider } = await stage();
+    const { start, callback } = await addProvider();
+    const path = "/login?cli=abcdefghijklmnopqrstuvwxyz012345";
+    const { response } = await signIn({ start: `${start}?fresh=1&return_to=${encodeURIComponent(path)}`, callback });
+    expect(response.headers.get("location")).toBe(path);
+  });
+
+  it.each([
+    ["an unverified address", { email: "ada@example.com", email_verified: false }, "does not confirm your e-mail"],
+    ["an address without the claim", { email: "ada@example.com" }, "does not confirm your e-mail"],
+    ["no address", {}, "does not confirm your e-mail"],
+    ["a domain that is not listed", { email: "ada@evil.example", email_verified: true }, "not of a domain"],
+    ["a domain that only ends like one", { email: "a@notexample.com", email_verified: true }, "not of a domain"],
+    ["two at signs", { email: "ada@evil.example@example.com", email_verified: true }, "does not confirm your e-mail"],
+  ])("is refused for %s", async (_what, claims, message) => {
+    const { addProvider, sessionOf } = await stage();
+    const provider = await addProvider();
+    provider.server.person = { sub: "s1", ...claims };
+    const { browser, response, text } = await signIn(provider);
+    expect(response.status).toBe(403);
+    expect(text).toContain(message);
+    expect(await sessionOf(browser)).toBeUndefined();
+  });
+
+  it("counts a missing claim as verified where the operator said so, but not a false one", async () => {
+    const { addProvider, sessionOf } = await stage();
+    const provider = await addProvider({ trustsEmail: true });
+    provider.server.person = { sub: "s1", email: "ada@example.com", email_verified: false };
+    expect((await signIn(provider)).response.status).toBe(403);
+    provider.server.person = { sub: "s1", email: "ada@example.com" };
+    expect(await sessionOf((await signIn(provider)).browser)).toBeDefined();
+  });
+
+  it.each([
+    ["an operator's account", { isAdmin: true }],
+    ["an account whose address nobody has verified", { isVerified: false }],
+  ])("does not take over %s", async (_what, options) => {
+    const { addProvider, makeAccount, sessionOf } = await stage();
+    await makeAccount("ada", options);
+    const { browser, response, text } = await signIn(await addProvider());
+    expect(response.status).toBe(409);
+    expect(text).toContain("link Example under Security");
+    expect(await sessionOf(browser)).toBeUndefined();
+  });
+
+  it("does not take over an account with a second factor", async () => {
+    const { addProvider, makeAccount, sessionOf, world } = await stage();
+    const account = await makeAccount("ada");
+    await world.pool.query(
+      "insert into second_factor (factor_id, account_id, kind, name, sealed) values ('f', $1, 'totp', 'app', '\\x00')",
+      [account],
+    );
+    const { browser, response } = await signIn(await addProvider());
+    expect(response.status).toBe(409);
+    expect(await sessionOf(browser)).toBeUndefined();
+  });
+});
+
+describe("the reply of a provider", () => {
+  const refused = async (run: Awaited<ReturnType<typeof signIn>>) => {
+    expect(run.response.status).toBe(401);
+    expect(run.text).toContain("was not accepted");
+    expect(
+      run.browser.cookies
+        .values()
+        .toArray()
+        .some((jar) => jar.has("session")),
+    ).toBe(false);
+  };
+  const tampered: readonly [string, OidcServer["tamper"]][] = [
+    ["has another nonce", (claims, sign) => sign.signed({ ...claims, nonce: "other" })],
+    ["has no nonce", ({ nonce: _, ...claims }, sign) => sign.signed(claims)],
+    ["is for another audience", (claims, sign) => sign.signed({ ...claims, aud: "another-client" })],
+    ["is of another issuer", (claims, sign) => sign.signed({ ...claims, iss: "https://login.evil.example" })],
+    ["has expired", (claims, sign) => sign.signed({ ...claims, iat: 1_000, exp: 2_000 })],
+    ["has the algorithm none", (claims, sign) => sign.unsigned(claims)],
+    ["is signed by another key", (claims, sign) => sign.byOther(claims)],
+  ];
+  it.each(tampered)("is refused when its ID token %s", async (_what, tamper) => {
+    const { addProvider } = await stage();
+    const provider = await addProvider();
+    provider.server.tamper = tamper;
+    await refused(await signIn(provider));
+  });
+
+  it("is accepted when its ID token is only signed again", async () => {
+    const { addProvider } = await stage();
+    const provider = await addProvider();
+    provider.server.tamper = (claims, sign) => sign.signed(claims);
+    expect((await signIn(provider)).response.status).toBe(303);
+    expect(provider.server.tamper).toBeUndefined();
+  });
+
+  it("is refused with another state, without one, and in another browser", async () => {
+    const { addProvider } = await stage();
+    const provider = await addProvider();
+    const browser = new Browser();
+    const back = new URL(await browser.walk(provider.start, provider.callback));
+    const withState = (state: string | undefined) => {
+      const url = new URL(back);
+      if (state === undefined) url.searchParams.delete("state");
+      else url.searchParams.set("state", state);
+      return url.href;
+    };
+    for (const state of [undefined, "", "x".repeat(43)]) {
+      const response = await browser.get(withState(state));
+      expect(response.status).toBe(401);
+    }
+    // An attacker who makes a victim open the reply of the attacker's own sign-in.
+    const victim = await new Browser().get(back.href);
+    expect(victim.status).toBe(401);
+    // That attempt has used the state up.
+    expect((await browser.get(back.href)).status).toBe(401);
+    expect(provider.server.asked).not.toContain("/token");
+  });
+
+  it("is accepted once", async () => {
+    const { addProvider } = await stage();
+    const provider = await addProvider();
+    const run = await signIn(provider);
+    expect(run.response.status).toBe(303);
+    const again = await run.browser.get(run.back);
+    expect(again.status).toBe(401);
+    expect(provider.server.asked.filter((path) => path === "/token")).toHaveLength(1);
+  });
+
+  it("is refused with a code of another sign-in, because its verifier differs", async () => {
+    const { addProvider } = await stage();
+    const provider = await addProvider();
+    const [own, stolen] = [new Browser(), new Browser()];
+    const back = new URL(await own.walk(provider.start, provider.callback));
+    const code = new URL(await stolen.walk(provider.start, provider.callback)).searchParams.get("code") ?? "";
+    back.searchParams.set("code", code);
+    expect((await own.get(back.href)).status).toBe(401);
+  });
+
+  it("is refused at the address of another provider, whose token endpoint never sees the code", async () => {
+    const { addProvider } = await stage();
+    const [honest, evil] = [await addProvider(), await addProvider({ domains: ["evil.example"] })];
+    const browser = new Browser();
+    const back = new URL(await browser.walk(honest.start, honest.callback));
+    const mixed = await browser.get(evil.callback + back.search);
+    expect(mixed.status).toBe(401);
+    expect(evil.server.asked).not.toContain("/token");
+  });
+
+  it("is refused when it names another issuer", async () => {
+    const { addProvider } = await stage();
+    const provider = await addProvider();
+    const browser = new Browser();
+    const back = new URL(await browser.walk(provider.start, provider.callback));
+    back.searchParams.set("iss", "https://login.evil.example");
+    expect((await browser.get(back.href)).status).toBe(401);
+    expect(provider.server.asked).not.toContain("/token");
+  });
+
+  it("does not give the subject of one provider the account of another's", async () => {
+    const { addProvider, sessionOf } = await stage();
+    const [first, second] = [await addProvider(), await addProvider({ domains: ["other.example"] })];
+    first.server.person = { sub: "same", email: "ada@example.com", email_verified: true };
+    second.server.person = { sub: "same", email: "eve@other.example", email_verified: true };
+    const [ada, eve] = [await signIn(first), await signIn(second)];
+    const accounts = [await sessionOf(ada.browser), await sessionOf(eve.browser)].map((one) => one?.caller.account);
+    expect(new Set(accounts).size).toBe(2);
+  });
+});
+
+describe("return_to", () => {
+  it.each([
+    "//evil.example",
+    "/\\evil.example",
+    "https://evil.example/console",
+    "/console/../../\\evil.example",
+    "/consoles",
+    "/v1/me",
+    "javascript:alert(1)",
+    "/\t/evil.example",
+    "/console\r\nset-cookie: a=b",
+    `/console?${"a".repeat(600)}`,
+  ])("leads to the console instead of %j", (path) => {
+    expect(returnPath(path)).toBe("/console");
+  });
+
+  it.each(["/console", "/console/security?x=1", "/login", "/login?cli=abc"])("leads to %s", (path) => {
+    expect(returnPath(path)).toBe(path);
+  });
+});
+
+describe("a provider's address", () => {
+  it("is never called when it is plain HTTP or private and the operator has not allowed it", async () => {
+    const { features, edge } = await stage({ isPlainAllowed: false });
+    const create = (issuer: string) => features.identityProviders.create(rules({ issuer }), act);
+    await expect(create("http://127.0.0.1:9")).rejects.toMatchObject({ code: "bad_identity_provider" });
+    await expect(create("https://user@login.example.com")).rejects.toMatchObject({ code: "bad_identity_provider" });
+    expect((await fetch(`${edge.url}/v1/auth/oidc/unknown/start`, { redirect: "manual" })).status).toBe(404);
+  });
+});
+
+describe("a domain with enforced sign-in", () => {
+  it("has no other sign-in, whether or not an account has the address", async () => {
+    const { features, addProvider, makeAccount } = await stage();
+    const account = await makeAccount("ada");
+    await features.signIn.setPassword(
+      { account, ip },
+      { password: "correct horse staple", current: undefined },
+      undefined,
+    );
+    const { id } = await addProvider({ isEnforced: true });
+    const visitor = { ip, cookie: undefined, device: undefined, site: undefined };
+    const replies = [];
+    for (const email of ["ada@example.com", "nobody@EXAMPLE.com"]) {
+      const attempts = [
+        features.signIn.signIn({ email, password: "correct horse staple" }, visitor),
+        features.signIn.signUp({ email, password: "correct horse staple", displayName: "x" }, visitor),
+      ];
+      const codes = await Promise.all(
+        attempts.map((one) =>
+          one.then(
+            () => "done",
+            (error) => `${error.code} ${error.message}`,
+          ),
+        ),
+      );
+      replies.push(codes);
+      for (const code of codes) expect(code).toContain(`sso_required`);
+      expect(codes[0]).toContain(`/v1/auth/oidc/${id}/start`);
+    }
+    expect(replies[0]).toEqual(replies[1]);
+    await expect(features.profiles.change({ account, ip }, { email: "ada@gmail.example" })).rejects.toMatchObject({
+      code: "sso_required",
+    });
+    const own = features.signIn.setPassword(
+      { account, ip },
+      { password: "another long phrase", current: undefined },
+      undefined,
+    );
+    await expect(own).rejects.toMatchObject({ code: "sso_required" });
+    await expect(features.signIn.createLink({ account, ip })).rejects.toMatchObject({ code: "sso_required" });
+  });
+
+  it("leaves an operator the sign-in link of an API key", async () => {
+    const { features, addProvider, makeAccount } = await stage();
+    const account = await makeAccount("root", { isAdmin: true });
+    await addProvider({ isEnforced: true });
+    const { ticket } = await features.signIn.createLink({ account, ip });
+    const visitor = { ip, cookie: undefined, device: undefined, site: undefined };
+    expect((await features.signIn.useLink(ticket, visitor)).session.caller.account).toBe(account);
+  });
+});
