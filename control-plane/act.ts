@@ -3,7 +3,7 @@ import type { AccountId } from "../proto/ids.ts";
 
 /** Actor, address and note of an audited action. */
 export interface Act {
-  /** The acting account; `system` for Stoker itself. */
+  /** The acting account, or the member id of a service account; `system` for Stoker itself. */
   readonly by: string;
   /** The client's address; empty for `system`. */
   readonly ip: string;
@@ -17,4 +17,6 @@ export interface Actor {
   readonly account: AccountId;
   /** The client's address. */
   readonly ip: string;
+  /** The member who acts in an organisation, as in `Act`; default: the account itself. */
+  readonly by?: string;
 }

@@ -2,7 +2,7 @@
 import type { AccountId } from "../proto/ids.ts";
 
 /** Act that a link in a mail proves the recipient's address for. */
-export type MailLink = "verify_email" | "reset_password";
+export type MailLink = "verify_email" | "reset_password" | "join_organization";
 
 /** Where a mail's text names its link. */
 export const linkPlaceholder = "{link}";

@@ -7,6 +7,8 @@ export type Id<Kind extends string> = string & { readonly [brand]: Kind };
 /** `u:` + 13 digits or letters; may contain a colon. */
 export type AccountId = Id<"account">;
 export type KeyId = Id<"key">;
+/** A person or service account in an organisation. */
+export type MemberId = Id<"member">;
 /** 16 mixed-case alphanumerics. */
 export type DeploymentId = Id<"deployment">;
 /** A LoRA adapter. */

@@ -6,6 +6,7 @@ import { linkPlaceholder, type MailLink, type NewAccountMail } from "../new-mail
 import type { EnforcedSso } from "./enforced-sso.ts";
 import { accountGone, emailAlreadyVerified, mailLinkExpired, noMailLinks } from "./errors.ts";
 import type { GuessLimits } from "./guess-limits.ts";
+import { invitationLifeMs } from "./member-store.ts";
 import type { Passwords } from "./password.ts";
 import { checkNewPassword } from "./password-rule.ts";
 import type { AccountMailStore, ProfileStore, SessionStore } from "./store.ts";
@@ -13,7 +14,11 @@ import type { Tickets } from "./tickets.ts";
 
 const hourMs = 3_600_000;
 /** Validity of links, from the moment the mail is sent. */
-export const linkLifeMs: Readonly<Record<MailLink, number>> = { verify_email: 72 * hourMs, reset_password: hourMs };
+export const linkLifeMs: Readonly<Record<MailLink, number>> = {
+  verify_email: 72 * hourMs,
+  reset_password: hourMs,
+  join_organization: invitationLifeMs,
+};
 
 /** The same in words. */
 export const linkLifeText = (link: MailLink): string =>

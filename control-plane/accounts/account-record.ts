@@ -4,7 +4,8 @@ import type { ProfileRow } from "./store.ts";
 /** The account as its owner sees it. Unset fields are empty. */
 export interface AccountRecord {
   readonly uid: AccountId;
-  readonly email: string;
+  /** Null: an organisation, which nobody signs in to. */
+  readonly email: string | null;
   readonly emailVerified: boolean;
   readonly accountSetup: boolean;
   readonly requireEmailVerified: boolean;
@@ -33,7 +34,7 @@ export interface AccountRecord {
 export function accountRecord(row: ProfileRow): AccountRecord {
   return {
     uid: row.account,
-    email: row.email,
+    email: row.email === row.account ? null : row.email,
     emailVerified: row.emailVerified,
     accountSetup: true,
     requireEmailVerified: false,
@@ -49,7 +50,7 @@ export function accountRecord(row: ProfileRow): AccountRecord {
     company: row.company,
     website: row.website,
     title: row.title,
-    // A team is one account: everyone who signs in owns it.
+    // As the account itself, which somebody of the earlier kind signs in to. A member sees their own role.
     isTeamAccount: row.isTeamAccount,
     isTeamOwner: row.isTeamAccount,
     teamRole: row.isTeamAccount ? "owner" : null,

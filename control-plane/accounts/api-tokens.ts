@@ -1,6 +1,6 @@
 // API keys as their owner manages them. The secret is returned at creation and when the caller names the key by the secret;
 // otherwise it is masked.
-import { type AccountId, type BudgetId, type KeyId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type BudgetId, type KeyId, type MemberId, randomId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import type { Act } from "../act.ts";
 import { addressTest } from "./allowed-ips.ts";
@@ -10,6 +10,8 @@ import type { DataKeys } from "./data-keys.ts";
 import { type AccountSecrets, lookupOf, sealApiKey } from "./envelope.ts";
 import { InvalidApiKey } from "./errors.ts";
 import { checkRules, type KeyRules } from "./key-rules.ts";
+import { memberGone } from "./member-errors.ts";
+import { memberRefusal } from "./permissions.ts";
 import type { AccountStore, KeyRecord, TokenStore } from "./store.ts";
 import { badKeyName, keyNameTaken, shutsOutCaller } from "./token-errors.ts";
 
@@ -17,6 +19,9 @@ export interface ApiToken extends KeyRecord {
   /** The secret, or its masked form. */
   readonly token: string;
 }
+
+/** In an organisation: the member, whose own keys need no other right. */
+export type KeyEditor = Pick<Caller, "account" | "member">;
 
 /** A name travels in the `kid` of tokens that are signed with the key. */
 const maxNameBytes = 128;
@@ -41,17 +46,30 @@ export function createApiTokens(deps: {
     return row?.account.account === account ? row.key : undefined;
   }
 
+  /** Own keys need no right beyond that of the request. */
+  async function checkEditor(caller: KeyEditor, key: KeyId): Promise<void> {
+    if (!caller.member) return;
+    const record = await store.keyRecord(caller.account, key);
+    const refusal =
+      record && record.memberId !== caller.member.id ? memberRefusal("manageKeys", caller.member) : undefined;
+    if (refusal) throw refusal;
+  }
+
   const budgetOf = (key: KeyId, limit: bigint | null | undefined) =>
     limit === undefined ? undefined : { limit, month: deps.monthOf(key, unixMs()) };
 
   return {
-    /** `limit`: nano-USD per UTC month; null: none. Throws keyNameTaken, badKeyName, badAllowedIps, badExpiry, and InvalidApiKey when the account was ended. */
+    /**
+     * `limit`: nano-USD per UTC month; null: none. `member`: whose it is. Throws keyNameTaken, badKeyName, badAllowedIps, badExpiry,
+     * memberGone, and InvalidApiKey when the account was ended.
+     */
     async create(
       account: AccountId,
       name: string,
       rules: KeyRules,
       act: Act,
       limit: bigint | null = null,
+      member: MemberId | null = null,
     ): Promise<ApiToken> {
       checkName(name);
       checkRules(rules, unixMs());
@@ -71,8 +89,10 @@ export function createApiTokens(deps: {
         rules,
         limit === null ? undefined : budgetOf(key, limit),
         act,
+        member,
       );
       if (made === "name_taken") throw keyNameTaken(name);
+      if (made === "member_gone") throw memberGone();
       if (made === "account_gone") throw new InvalidApiKey();
       return { ...made, token: secret };
     },
@@ -87,9 +107,12 @@ export function createApiTokens(deps: {
       return looksLikeApiKey(secretOrId) ? { ...record, token: secretOrId } : masked(record);
     },
 
-    /** `limit`: undefined: unchanged. Throws badAllowedIps, badExpiry, and shutsOutCaller when the key would exclude the caller's own address. */
+    /**
+     * `limit`: undefined: unchanged. Throws badAllowedIps, badExpiry, memberRoleNotAllowed for a key of another member, and
+     * shutsOutCaller when the key would exclude the caller's own address.
+     */
     async change(
-      caller: Pick<Caller, "account" | "key">,
+      caller: KeyEditor & Pick<Caller, "key">,
       secretOrId: string,
       change: Partial<KeyRules>,
       act: Act,
@@ -100,13 +123,16 @@ export function createApiTokens(deps: {
       if (!key) return undefined;
       if (key === caller.key && addressTest(change.allowedIps ?? null)?.(act.ip) === false)
         throw shutsOutCaller(act.ip);
+      await checkEditor(caller, key);
       const record = await store.changeKey(caller.account, key, change, budgetOf(key, limit), act);
       return record && masked(record);
     },
 
-    /** Ends the key and every token signed with it, including the caller's own. */
-    async revoke(account: AccountId, secretOrId: string, act: Act): Promise<ApiToken | undefined> {
+    /** Ends the key and every token signed with it, including the caller's own. Throws memberRoleNotAllowed for a key of another member. */
+    async revoke(caller: KeyEditor, secretOrId: string, act: Act): Promise<ApiToken | undefined> {
+      const { account } = caller;
       const key = await keyOf(account, secretOrId);
+      if (key) await checkEditor(caller, key);
       const record = key && (await store.revokeKey(account, key, act));
       return record ? masked(record) : undefined;
     },

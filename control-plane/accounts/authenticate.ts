@@ -12,10 +12,11 @@ import { addressTest } from "./allowed-ips.ts";
 import { looksLikeApiKey } from "./api-key.ts";
 import { type Authenticator, bothModels, type Caller, earlier, noLimits } from "./caller.ts";
 import { type AccountSecrets, lookupOf, openApiKey, unwrapDek } from "./envelope.ts";
-import { InvalidApiKey, roleNotAllowed } from "./errors.ts";
+import { InvalidApiKey } from "./errors.ts";
 import { budgetOf, isCurrent, jwtPrefix, maxJwtBytes, readJwt, verifyJwt } from "./jwt-format.ts";
 import { isExpired } from "./key-rules.ts";
 import { type Credential, KnownCredentials } from "./known-credentials.ts";
+import { holds, roleRefusal } from "./permissions.ts";
 import type { AccountStore, KeyRow } from "./store.ts";
 
 export interface AuthenticatorDeps {
@@ -146,9 +147,11 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     });
     if (!row || isExpired(row, unixMs())) throw refused("unknown");
     if (address !== undefined && addressTest(row.allowedIps)?.(address) === false) throw refused("address");
+    const current = callerOf(row);
     // Only inference waits.
-    if (row.role === "read") throw roleNotAllowed(row.role, ["inference", "admin"]);
-    if (caller.via === "key") return callerOf(row);
+    const refusal = roleRefusal("infer", current);
+    if (refusal) throw refusal;
+    if (caller.via === "key") return current;
     const { models, expiresAtMs, spending, role } = caller;
     return tokenCallerOf(row, { models, expiresAtMs, budget: spending.token, isForRealtime: role === "realtime" });
   }
@@ -253,13 +256,13 @@ function createLastUsed({ store, log }: Pick<AuthenticatorDeps, "store" | "log">
 
 /** Returns the caller of this key. */
 export function callerOf(row: KeyRow): Caller {
-  const { key, account, role, expiresAtMs, trustsUserHeaders, requestsPerMinute, tokensPerMinute } = row;
+  const { key, account, member, role, expiresAtMs, trustsUserHeaders, requestsPerMinute, tokensPerMinute } = row;
   return Object.freeze({
     account: account.account,
     key,
     displayName: account.displayName,
     email: account.email,
-    isAdmin: account.isAdmin && role === "admin",
+    isAdmin: account.isAdmin && role === "admin" && member === null,
     role,
     suspendReason: account.suspendReason,
     via: "key",
@@ -269,6 +272,7 @@ export function callerOf(row: KeyRow): Caller {
     rates: requestsPerMinute === null && tokensPerMinute === null ? null : { requestsPerMinute, tokensPerMinute },
     trustsUserHeaders,
     mayPrioritize: account.mayPrioritize,
+    ...(member && { member }),
   });
 }
 
@@ -297,7 +301,9 @@ function tokenCallerOf(
 
 /** Returns the caller of work that outlives its request; undefined when its key may not run inference any more. */
 export function laterCallerOf(row: KeyRow | undefined, unixMs: number): Caller | undefined {
-  return row && !isExpired(row, unixMs) && row.role !== "read" ? callerOf(row) : undefined;
+  if (!row || isExpired(row, unixMs)) return undefined;
+  const caller = callerOf(row);
+  return holds("infer", caller) ? caller : undefined;
 }
 
 const limitsOf = ({ hasAccountLimit, hasKeyLimit }: KeyRow): Caller["spending"] =>

@@ -1,5 +1,6 @@
-import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId, KeyId, MemberId } from "../../proto/ids.ts";
 import type { KeyRole } from "./key-rules.ts";
+import type { MemberRole } from "./member-role.ts";
 
 /** `realtime`: of an ephemeral key, which only opens realtime sessions. */
 export type CallerRole = KeyRole | "realtime";
@@ -27,10 +28,19 @@ export interface Caller {
   readonly rates: KeyRates | null;
   /** The end user in `X-OpenWebUI-User-*` headers counts. */
   readonly trustsUserHeaders: boolean;
+  /** Set in an organisation: the member whose session or key this is. Absent: the account itself, with every right of its key. */
+  readonly member?: CallerMember;
   /** The operator who reads the account's records (`X-Stoker-Act-As`). */
   readonly operator?: AccountId;
   /** Its requests may have the service tier `priority`. Absent: no. */
   readonly mayPrioritize?: boolean;
+}
+
+export interface CallerMember {
+  readonly id: MemberId;
+  readonly role: MemberRole;
+  /** Null: a service account. */
+  readonly person: AccountId | null;
 }
 
 /** Null: no limit. */

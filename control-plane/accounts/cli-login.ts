@@ -2,7 +2,7 @@
 // request receives a new key, once. Replicas meet in the database: an approval at one replica ends a wait at another.
 
 import { createHmac, hkdfSync, randomInt } from "node:crypto";
-import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { AccountId, KeyId, MemberId } from "../../proto/ids.ts";
 import type { Actor } from "../act.ts";
 import { notFound, rateLimited, requestTimeout } from "../service-error.ts";
 import { networkOf } from "./attempts.ts";
@@ -16,7 +16,7 @@ export const loginIdForm = "^[A-Za-z0-9_-]{32}$";
 interface CliLoginDeps {
   readonly store: CliLoginStore;
   readonly pepper: Buffer;
-  readonly makeKey: (actor: Actor, name: string) => Promise<KeyId>;
+  readonly makeKey: (actor: Actor, name: string, member: MemberId | null) => Promise<KeyId>;
   /** Undefined when the key was revoked. */
   readonly openKey: (account: AccountId, key: KeyId) => Promise<string | undefined>;
   readonly endKey: (actor: Actor, key: KeyId) => Promise<void>;
@@ -96,11 +96,11 @@ export function createCliLogins(deps: CliLoginDeps) {
   }
 
   return {
-    /** Creates a key for the command line waiting under this id. Throws cliLoginUsed, and the errors of creating a key. */
-    async approve(actor: Actor, loginId: string): Promise<void> {
+    /** Creates a key of the account, or of its member, for the command line waiting under this id. Throws cliLoginUsed, and the errors of creating a key. */
+    async approve(actor: Actor, loginId: string, member: MemberId | null = null): Promise<void> {
       const lookup = lookupOf(loginId);
       if (await store.hasCliLogin(lookup)) throw cliLoginUsed();
-      const made = await deps.makeKey(actor, keyName(unixMs()));
+      const made = await deps.makeKey(actor, keyName(unixMs()), member);
       const now = unixMs();
       const login = { lookup, account: actor.account, key: made, atMs: now, expiresAtMs: now + answerWithinMs };
       if (await store.answerCliLogin(login)) return;

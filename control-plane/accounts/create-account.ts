@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
-import { fromUsd, type NanoUsd } from "../../proto/money.ts";
+import { fromUsd, type NanoUsd, nano } from "../../proto/money.ts";
 import { type Act, bySystem } from "../act.ts";
 import type { ServiceError } from "../service-error.ts";
 import { fragmentOf, looksLikeApiKey, makeApiKey } from "./api-key.ts";
@@ -14,7 +14,9 @@ import {
   unwrapDek,
   wrapDek,
 } from "./envelope.ts";
-import { accountNameTaken } from "./errors.ts";
+import { accountGone, accountNameTaken } from "./errors.ts";
+import { notAPerson, tooManyOrganizations } from "./member-errors.ts";
+import { memberLimits } from "./member-store.ts";
 import { checkDisplayName } from "./profile.ts";
 import type { AccountStore, CreateOutcome, NewIdentity } from "./store.ts";
 
@@ -30,6 +32,13 @@ export interface AccountParams {
   readonly ownPassword?: { readonly hash: string; readonly ip: string };
   /** Set when an identity provider introduces the person. */
   readonly identity?: NewIdentity;
+}
+
+export interface OrganizationParams {
+  /** As of an account. */
+  readonly displayName: string;
+  readonly owner: AccountId;
+  readonly act: Act;
 }
 
 export interface CreatedAccount {
@@ -50,10 +59,14 @@ const firstKeyName = "auto";
 const idAttempts = 5;
 
 export function createAccounts(deps: { readonly store: AccountStore; readonly secrets: AccountSecrets }) {
-  async function create(request: AccountParams, onlyFirst: boolean): Promise<CreatedAccount | undefined> {
+  async function create(
+    request: AccountParams & { readonly owner?: AccountId },
+    onlyFirst: boolean,
+  ): Promise<CreatedAccount | undefined> {
     checkDisplayName(request.displayName);
     for (let attempt = 1; attempt <= idAttempts; attempt++) {
       const account = makeAccountId();
+      const { owner } = request;
       const key = randomId<"key">(16);
       const apiKey = makeApiKey();
       const dek = makeDek();
@@ -61,7 +74,8 @@ export function createAccounts(deps: { readonly store: AccountStore; readonly se
       const outcome = await deps.store.create(
         {
           account,
-          email: request.email,
+          // Nobody signs in to an organisation: its id, which is no address, stands for one.
+          email: owner === undefined ? request.email : account,
           displayName: request.displayName,
           isAdmin: request.isAdmin,
           wrappedDek: wrapDek(kek, dek, account),
@@ -70,13 +84,17 @@ export function createAccounts(deps: { readonly store: AccountStore; readonly se
           act: request.act ?? actOf(request, account),
           passwordHash: request.ownPassword?.hash,
           identity: request.identity,
-          key: {
-            key,
-            name: firstKeyName,
-            lookup: lookupOf(deps.secrets, apiKey),
-            ciphertext: sealApiKey(dek, apiKey, account, key),
-            fragment: fragmentOf(apiKey),
-          },
+          owner: owner && { member: randomId<"member">(16), person: owner },
+          key:
+            owner === undefined
+              ? {
+                  key,
+                  name: firstKeyName,
+                  lookup: lookupOf(deps.secrets, apiKey),
+                  ciphertext: sealApiKey(dek, apiKey, account, key),
+                  fragment: fragmentOf(apiKey),
+                }
+              : undefined,
         },
         onlyFirst,
       );
@@ -95,6 +113,11 @@ export function createAccounts(deps: { readonly store: AccountStore; readonly se
     /** Throws accountNameTaken, badDisplayName. */
     async createAccount(request: AccountParams): Promise<CreatedAccount> {
       return (await create(request, false)) as CreatedAccount;
+    },
+    /** Throws accountNameTaken, badDisplayName, accountGone, notAPerson, tooManyOrganizations. */
+    async createOrganization({ displayName, owner, act }: OrganizationParams): Promise<AccountId> {
+      const request = { email: "", displayName, creditNanoUsd: nano(0n), isAdmin: false, act, owner };
+      return ((await create(request, false)) as CreatedAccount).account;
     },
     /**
      * Creates the operator's account with its key on an empty installation; otherwise returns undefined. Several replicas may
@@ -132,6 +155,9 @@ function makeAccountId(): AccountId {
 }
 
 function taken(outcome: Exclude<CreateOutcome, "created" | "not_empty" | "id_taken" | "kek_retired">): ServiceError {
+  if (outcome === "owner_gone") return accountGone();
+  if (outcome === "not_a_person") return notAPerson();
+  if (outcome === "too_many_organizations") return tooManyOrganizations(memberLimits.organizations);
   return outcome === "email_taken"
     ? accountNameTaken("An account with this e-mail address exists. Use another address.", { param: "email" })
     : accountNameTaken("This display name is taken. Choose another one.", { param: "display_name" });

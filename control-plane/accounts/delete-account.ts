@@ -4,9 +4,10 @@ import type { AccountId } from "../../proto/ids.ts";
 import type { Actor } from "../act.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
 import { accountGone, accountInUse, lastAdmin } from "./errors.ts";
-import type { ProfileStore } from "./store.ts";
+import { lastOwner } from "./member-errors.ts";
+import type { EndRefusal, ProfileStore } from "./store.ts";
 
-/** Returns the former record. Throws accountGone, lastAdmin, accountInUse. */
+/** Returns the former record. Throws accountGone, lastAdmin, lastOwner, accountInUse. */
 export type DeleteAccount = (actor: Actor) => Promise<AccountRecord>;
 
 interface DeleteDeps {
@@ -34,7 +35,8 @@ export function createDeleteAccount({ store, endDeployments }: DeleteDeps): Dele
   };
 }
 
-function refuse(outcome: "yes" | "gone" | "last_admin"): void {
+function refuse(outcome: "yes" | EndRefusal): void {
   if (outcome === "gone") throw accountGone();
   if (outcome === "last_admin") throw lastAdmin();
+  if (typeof outcome === "object") throw lastOwner(outcome.lastOwnerOf);
 }

@@ -10,6 +10,7 @@ import {
   unauthenticated,
 } from "../service-error.ts";
 import type { CallerRole } from "./caller.ts";
+import type { MemberRole } from "./member-role.ts";
 
 export class InvalidApiKey extends ServiceError {
   constructor(cause?: unknown) {
@@ -30,6 +31,13 @@ export const notForOperators = () =>
     "X-Stoker-Act-As reads lists and records of an account. It cannot change anything, and shows no secrets, files or responses. Remove the header, or use an operation of /v1/admin.",
   );
 
+/** The same whether the account exists or not. */
+export const notAMember = () =>
+  forbidden(
+    "not_a_member",
+    "You are not a member of this organization, or no longer. `GET /v1/organizations` lists yours.",
+  );
+
 export const notAdmin = () => forbidden("admin_only", "This operation requires an operator's account.");
 
 /** A scoped token used outside inference. */
@@ -44,6 +52,20 @@ export const roleNotAllowed = (role: CallerRole, needed: readonly CallerRole[]) 
   forbidden(
     "role_not_allowed",
     `This key has the role \`${role}\`; this request needs a key with the role ${needed.map((one) => `\`${one}\``).join(" or ")}.`,
+  );
+
+/** A member of an organisation whose role lacks the right. */
+export const memberRoleNotAllowed = (role: MemberRole, needed: readonly MemberRole[]) =>
+  forbidden(
+    "role_not_allowed",
+    `Your role in this organization is \`${role}\`; this request needs the role ${needed.map((one) => `\`${one}\``).join(" or ")}.`,
+  );
+
+/** Nobody signs in to an organisation. */
+export const personalOnly = () =>
+  forbidden(
+    "personal_account_only",
+    "This request concerns a person's own account. Send it without X-Stoker-Act-As, with a session or key of that account.",
   );
 
 export const accountNameTaken = (message: string, facts?: ErrorFacts) => conflict("name_taken", message, facts);

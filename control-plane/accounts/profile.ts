@@ -45,7 +45,7 @@ export function createProfiles(
     /** The address, if it is verified. */
     async emails(account: AccountId): Promise<readonly string[]> {
       const record = await read(account);
-      return record.emailVerified ? [record.email] : [];
+      return record.emailVerified && record.email !== null ? [record.email] : [];
     },
     /** Throws accountNameTaken, badDisplayName, TooManyAttempts, ssoRequired. */
     async change(actor: Actor, change: ProfileChange): Promise<AccountRecord> {

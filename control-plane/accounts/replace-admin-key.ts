@@ -32,7 +32,7 @@ export async function replaceAdminKey(
   try {
     await writeFileAtomically(file, `${made.token}\n`);
   } catch (cause) {
-    await tokens.revoke(account, made.key, act);
+    await tokens.revoke({ account }, made.key, act);
     throw new AdminKeyRefused(`${file} cannot be written (${(cause as Error).message}); no key was created.`, {
       cause,
     });
@@ -42,6 +42,6 @@ export async function replaceAdminKey(
     const still = others.length === 0 ? "" : ` Its other keys still work: ${others.map((one) => one.name).join(", ")}.`;
     return `The account ${account} has a new key, ${name}, in ${file}.${still}`;
   }
-  for (const { key } of others) await tokens.revoke(account, key, act);
+  for (const { key } of others) await tokens.revoke({ account }, key, act);
   return `The account ${account} has a new key, ${name}, in ${file}; ${others.length} others were revoked.`;
 }

@@ -5,10 +5,12 @@ import { fromUsd, type NanoUsd } from "../../proto/money.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { Act } from "../act.ts";
+import type { KeyEditor } from "./api-tokens.ts";
 import { countAttempts } from "./attempts.ts";
 import { type AccountSecrets, openApiKey, unwrapDek } from "./envelope.ts";
 import { budgetOf, jwtPrefix, longestLifeS, maxJwtBytes, readJwt, signJwt, verifyJwt } from "./jwt-format.ts";
 import { isExpired } from "./key-rules.ts";
+import { memberRefusal } from "./permissions.ts";
 import type { AccountStore, AttemptStore, SigningKeyRow, TokenStore } from "./store.ts";
 import { badExpiry, scopedJwtNotFound, signingKeyUnknown, tooManyModels } from "./token-errors.ts";
 
@@ -52,11 +54,15 @@ export function createScopedJwts(deps: {
     openApiKey(unwrapDek(deps.secrets, wrappedDek, account.account), ciphertext, account.account, key);
 
   return {
-    /** Throws signingKeyUnknown, badExpiry, tooManyModels, TooManyAttempts. */
-    async mint(account: AccountId, request: ScopedJwtParams, act: Act): Promise<string> {
+    /** Throws signingKeyUnknown, memberRoleNotAllowed for a key of another member, badExpiry, tooManyModels, TooManyAttempts. */
+    async mint(caller: KeyEditor, request: ScopedJwtParams, act: Act): Promise<string> {
+      const { account } = caller;
       const expiresAtS = expiryOf(request, unixSeconds(unixMs()));
       const row = await store.findSigningKey(account, request.apiKeyName);
       if (!row || isExpired(row, unixMs())) throw signingKeyUnknown(request.apiKeyName);
+      const refusal =
+        caller.member && row.member?.id !== caller.member.id ? memberRefusal("manageKeys", caller.member) : undefined;
+      if (refusal) throw refusal;
       const { models, limitUsd } = request;
       await mints.take(account);
       const token = await signJwt(

@@ -1,6 +1,6 @@
 // SSH public keys for a customer's containers.
 import { createHash } from "node:crypto";
-import type { AccountId } from "../../proto/ids.ts";
+import type { AccountId, MemberId } from "../../proto/ids.ts";
 import { randomId } from "../../proto/ids.ts";
 import { badSshKey, sshKeyNameTaken, sshKeyNotFound } from "./errors.ts";
 import type { ProfileStore, SshKey } from "./store.ts";
@@ -11,10 +11,10 @@ export function createSshKeys(store: Store, unixMs: () => number) {
   return {
     list: store.sshKeys,
     /** Throws badSshKey, sshKeyNameTaken. */
-    async add(account: AccountId, name: string, key: string): Promise<SshKey> {
+    async add(account: AccountId, name: string, key: string, member: MemberId | null = null): Promise<SshKey> {
       const fingerprint = fingerprintOf(key);
       const made: SshKey = { id: randomId(16), name, key: key.trim(), fingerprint, createdAtMs: unixMs() };
-      if (await store.addSshKey(account, made)) return made;
+      if (await store.addSshKey(account, made, member)) return made;
       throw sshKeyNameTaken();
     },
     /** Throws sshKeyNotFound. */

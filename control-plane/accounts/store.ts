@@ -1,8 +1,9 @@
-import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId, KeyId, MemberId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act, Actor } from "../act.ts";
 import type { NewAccountMail } from "../new-mail.ts";
+import type { CallerMember } from "./caller.ts";
 import type { SessionFactor } from "./factor-store.ts";
 import type { KeyRules } from "./key-rules.ts";
 
@@ -19,6 +20,15 @@ export type {
   SessionFactor,
 } from "./factor-store.ts";
 export type { KeyRole, KeyRules } from "./key-rules.ts";
+export type { MemberRole } from "./member-role.ts";
+export type {
+  InvitationRecord,
+  MemberRecord,
+  MemberSource,
+  MemberStore,
+  OfferedInvitation,
+  OrganizationRecord,
+} from "./member-store.ts";
 export type {
   AccountChange,
   AccountDetail,
@@ -37,7 +47,10 @@ export interface NewAccount {
   readonly wrappedDek: Buffer;
   readonly kekVersion: number;
   readonly credit: NanoUsd;
-  readonly key: NewKey;
+  /** Undefined: none, of an organisation. */
+  readonly key: NewKey | undefined;
+  /** The person who creates an organisation. */
+  readonly owner?: { readonly member: MemberId; readonly person: AccountId } | undefined;
   /** Set when people create their own account: the e-mail address is not verified. */
   readonly passwordHash?: string | undefined;
   /** Set when an identity provider introduces the person. */
@@ -77,6 +90,8 @@ export interface AccountRow {
 export interface KeyRow extends KeyRules {
   readonly key: KeyId;
   readonly account: AccountRow;
+  /** Who created it in an organisation; null: the account itself. */
+  readonly member: CallerMember | null;
   readonly lookup: Buffer;
   /** Monthly limits (`POST /payment/config`, `POST /payment/key-limits`). */
   readonly hasAccountLimit: boolean;
@@ -99,6 +114,8 @@ export interface KeyRecord extends KeyRules {
   readonly monthlyLimit: bigint | null;
   readonly createdAtMs: number;
   readonly lastUsedAtMs: number | null;
+  /** Whose it is in an organisation; null: the account's own. */
+  readonly memberId: MemberId | null;
 }
 
 /** Monthly limit of a key. */
@@ -117,8 +134,18 @@ export interface SealedKey {
   readonly lookup: Buffer;
 }
 
+/** Why an account cannot create an organisation: it was deleted, is one itself, or has too many. */
+export type OwnerRefusal = "owner_gone" | "not_a_person" | "too_many_organizations";
+
 /** Conflict of an insert. */
-export type CreateOutcome = "created" | "id_taken" | "email_taken" | "name_taken" | "not_empty" | "kek_retired";
+export type CreateOutcome =
+  | OwnerRefusal
+  | "created"
+  | "id_taken"
+  | "email_taken"
+  | "name_taken"
+  | "not_empty"
+  | "kek_retired";
 
 /** Every method throws DatabaseUnavailable. */
 export interface AccountStore {
@@ -174,6 +201,9 @@ export interface ProfileRow extends AccountRow, Profile {
   readonly teamDisplayName: string | null;
 }
 
+/** `lastOwnerOf`: name of an organisation that would have no owner. */
+export type EndRefusal = "gone" | "last_admin" | { readonly lastOwnerOf: string };
+
 export type ProfileOutcome = "changed" | "gone" | "no_team" | "email_taken" | "name_taken";
 
 export interface SshKey {
@@ -192,15 +222,15 @@ export interface ProfileStore {
   changeProfile(actor: Actor, change: ProfileChange, notice?: NewAccountMail): Promise<ProfileOutcome>;
   nameTeam(actor: Actor, name: string): Promise<ProfileOutcome>;
   /** Checks whether the account could be ended, ignoring its deployments. */
-  mayEnd(account: AccountId): Promise<"yes" | "gone" | "last_admin">;
+  mayEnd(account: AccountId): Promise<"yes" | EndRefusal>;
   /**
    * In one transaction: revokes its keys, ends sessions and logins, deletes the password, SSH keys and profile, frees
    * address and names, and announces the account. Changes nothing while it has deployments.
    */
-  end(actor: Actor): Promise<"ended" | "gone" | "last_admin" | "has_deployments">;
+  end(actor: Actor): Promise<"ended" | EndRefusal | "has_deployments">;
   sshKeys(account: AccountId): Promise<readonly SshKey[]>;
   /** False when the name is taken. */
-  addSshKey(account: AccountId, key: SshKey): Promise<boolean>;
+  addSshKey(account: AccountId, key: SshKey, member: MemberId | null): Promise<boolean>;
   removeSshKey(account: AccountId, id: string): Promise<boolean>;
 }
 
@@ -212,7 +242,9 @@ export interface TokenStore {
     rules: KeyRules,
     budget: MonthlyLimit | undefined,
     act: Act,
-  ): Promise<KeyRecord | "name_taken" | "account_gone">;
+    /** Whose it is; null: the account's own. */
+    member: MemberId | null,
+  ): Promise<KeyRecord | "name_taken" | "account_gone" | "member_gone">;
   /** Live keys, oldest first. */
   keys(account: AccountId): Promise<readonly KeyRecord[]>;
   /** A live key of this account. */

@@ -1,6 +1,6 @@
 // Storage of agent instances. Implemented by store/agent-instance-store.ts and store/backup-store.ts. Every method that a
 // customer can reach takes the account; every write is guarded by the revision it read.
-import type { AccountId, DeploymentId, HostId, InstanceId, KeyId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, MemberId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { Act } from "../act.ts";
 import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts";
@@ -144,6 +144,9 @@ export interface Launcher {
   readonly key: KeyId | undefined;
   /** Session id as stored in the database. */
   readonly login: Buffer | undefined;
+  /** Member of an organisation, and who they are for the audit log. */
+  readonly member?: MemberId | undefined;
+  readonly by?: string | undefined;
 }
 
 export interface DashboardRow {

@@ -34,7 +34,8 @@ export function modelsOf({ targets, fallbacks }: ModelAlias, unit: number): read
 
 /** Caller and its address, for the audit log; `scope` null: for every account. */
 export interface AliasEditor {
-  readonly by: AccountId;
+  /** As in `Act`. */
+  readonly by: string;
   readonly ip: string;
   readonly scope: AccountId | null;
 }

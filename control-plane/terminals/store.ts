@@ -1,5 +1,5 @@
 // Storage of tickets for terminals, and of the terminals that are open. Implemented by store/terminal-store.ts.
-import type { AccountId, DeploymentId, HostId, InstanceId, KeyId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, MemberId } from "../../proto/ids.ts";
 import type { DeploymentStatus } from "../deployments/deployment.ts";
 
 export type TerminalKind = "container" | "agent_instance";
@@ -38,6 +38,8 @@ export interface TerminalVisitor {
   readonly key: KeyId | undefined;
   /** Session id as stored in the database. */
   readonly login: Buffer | undefined;
+  /** Member of an organisation: the terminal ends when they may not open one any more. */
+  readonly member?: MemberId | undefined;
 }
 
 export interface TerminalStore {

@@ -17,6 +17,7 @@ import { createGuessLimits } from "../accounts/guess-limits.ts";
 import { createIdempotency } from "../accounts/idempotency.ts";
 import { noRules } from "../accounts/key-rules.ts";
 import { createKnownDevices } from "../accounts/known-device.ts";
+import { createMembers } from "../accounts/members.ts";
 import { type CreditPort, createOperator } from "../accounts/operator.ts";
 import { createPasswords } from "../accounts/password.ts";
 import { createProfiles } from "../accounts/profile.ts";
@@ -41,6 +42,7 @@ import { createApplicationStore } from "../store/accounts/application-store.ts";
 import { createAuditStore } from "../store/accounts/audit-rows.ts";
 import { createFactorStore } from "../store/accounts/factor-store.ts";
 import { createIdempotencyStore } from "../store/accounts/idempotency-store.ts";
+import { createMemberStore } from "../store/accounts/member-store.ts";
 import { createProfileStore } from "../store/accounts/profile-store.ts";
 import { createSessionStore } from "../store/accounts/session-store.ts";
 import { createAttemptStore, createChallengeStore, createCliLoginStore } from "../store/accounts/sign-in-store.ts";
@@ -115,6 +117,13 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
     limits,
   });
   return {
+    members: createMembers({
+      ...proofs,
+      store: createMemberStore(db),
+      profiles: profileStore,
+      accounts,
+      mail: deps.mail,
+    }),
     accountMails,
     identityProviders,
     oidc: createOidcSignIn({
@@ -139,16 +148,18 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
     cliLogins: createCliLogins({
       store: createCliLoginStore(db),
       pepper,
-      async makeKey({ account, ip }, name) {
-        const { key } = await tokens.create(account, name, noRules, { by: account, ip, note: "stoker login" });
+      async makeKey({ account, ip, by = account }, name, member) {
+        const act = { by, ip, note: "stoker login" };
+        const { key } = await tokens.create(account, name, noRules, act, null, member);
         return key;
       },
       async openKey(account, key) {
         const sealed = await tokenStore.findSealedKey(account, key);
         return sealed && openApiKey(unwrapDek(secrets, sealed.wrappedDek, account), sealed.ciphertext, account, key);
       },
-      async endKey({ account, ip }, key) {
-        await tokens.revoke(account, key, { by: account, ip, note: "another request received the key of this login" });
+      async endKey({ account, ip, by = account }, key) {
+        const act = { by, ip, note: "another request received the key of this login" };
+        await tokens.revoke({ account }, key, act);
       },
       changes: deps.changes,
       unixMs,

@@ -1,6 +1,7 @@
 // Agent instances and terminals with their stores, and the loops that process backup reports and clean up after deletions.
 import type { Logger } from "pino";
 import { steadyTime } from "../../proto/steady-time.ts";
+import { permissions } from "../accounts/permissions.ts";
 import { createAgentInstances } from "../agent-instances/agent-instances.ts";
 import { createAgentBackups } from "../agent-instances/backups.ts";
 import { readCatalogFile, setCatalogPrices } from "../agent-instances/catalog.ts";
@@ -36,7 +37,7 @@ export function createAgents(
   const { db, log, config, fleet } = deps;
   const catalog = readCatalogFile(config.agentCatalogFile);
   const store = createAgentInstanceStore(db);
-  const dashboardStore = createDashboardStore(db);
+  const dashboardStore = createDashboardStore(db, permissions.change.members);
   const dashboards = config.dashboardUrl
     ? createDashboards({
         address: dashboardAddress(config.dashboardUrl),
@@ -45,7 +46,7 @@ export function createAgents(
         clock: () => performance.now(),
       })
     : undefined;
-  const terminalStore = createTerminalStore(db);
+  const terminalStore = createTerminalStore(db, permissions.change.members);
   const terminals = createTerminals({
     store: terminalStore,
     dataPath: (host) => fleet.fleetStore.dataPath(host),

@@ -425,6 +425,10 @@ export interface Responses {
      */
     monthly_limit: number | null;
     /**
+     * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
+     */
+    member_id: string | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -479,6 +483,10 @@ export interface Responses {
      * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
      */
     monthly_limit: number | null;
+    /**
+     * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
+     */
+    member_id: string | null;
     /**
      * Last characters of the secret
      */
@@ -535,6 +543,10 @@ export interface Responses {
      */
     monthly_limit: number | null;
     /**
+     * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
+     */
+    member_id: string | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -589,6 +601,10 @@ export interface Responses {
      * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
      */
     monthly_limit: number | null;
+    /**
+     * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
+     */
+    member_id: string | null;
     /**
      * Last characters of the secret
      */
@@ -645,6 +661,10 @@ export interface Responses {
      */
     monthly_limit: number | null;
     /**
+     * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
+     */
+    member_id: string | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -699,6 +719,10 @@ export interface Responses {
      * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
      */
     monthly_limit: number | null;
+    /**
+     * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
+     */
+    member_id: string | null;
     /**
      * Last characters of the secret
      */
@@ -755,6 +779,10 @@ export interface Responses {
      */
     monthly_limit: number | null;
     /**
+     * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
+     */
+    member_id: string | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -809,6 +837,10 @@ export interface Responses {
      * USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked
      */
     monthly_limit: number | null;
+    /**
+     * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
+     */
+    member_id: string | null;
     /**
      * Last characters of the secret
      */
@@ -1094,6 +1126,303 @@ export interface Responses {
   };
   "GET /github/cli/login": {
     access_token: string;
+  };
+  "GET /v1/permissions": {
+    /**
+     * Account that the caller acts for
+     */
+    uid: string;
+    /**
+     * Role of the key; admin for a session
+     */
+    key_role: string;
+    /**
+     * Null: the account itself
+     */
+    member_id: string | null;
+    member_role: string | null;
+    /**
+     * Rights of the caller: those of both roles
+     */
+    rights: (
+      | "listModels"
+      | "infer"
+      | "realtime"
+      | "readAccount"
+      | "read"
+      | "readUsage"
+      | "readMoney"
+      | "change"
+      | "changeMoney"
+      | "ownKeys"
+      | "manageKeys"
+      | "manageMembers"
+      | "leave"
+      | "manageAccount"
+      | "closeAccount"
+      | "readSignIn"
+      | "changeSignIn"
+      | "operate"
+    )[];
+    /**
+     * Rights of each role of a member
+     */
+    roles: {
+      [k: string]: (
+        | "listModels"
+        | "infer"
+        | "realtime"
+        | "readAccount"
+        | "read"
+        | "readUsage"
+        | "readMoney"
+        | "change"
+        | "changeMoney"
+        | "ownKeys"
+        | "manageKeys"
+        | "manageMembers"
+        | "leave"
+        | "manageAccount"
+        | "closeAccount"
+        | "readSignIn"
+        | "changeSignIn"
+        | "operate"
+      )[];
+    };
+  };
+  "GET /v1/organizations": {
+    organizations: {
+      /**
+       * Send it as X-Stoker-Act-As to act in the organization
+       */
+      uid: string;
+      display_name: string;
+      /**
+       * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+       */
+      role: "owner" | "admin" | "developer" | "billing" | "viewer";
+      /**
+       * Your member id
+       */
+      member_id: string;
+      suspend_reason: string | null;
+    }[];
+  };
+  "POST /v1/organizations": {
+    /**
+     * Send it as X-Stoker-Act-As to act in the organization
+     */
+    uid: string;
+    display_name: string;
+    /**
+     * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+     */
+    role: "owner" | "admin" | "developer" | "billing" | "viewer";
+    /**
+     * Your member id
+     */
+    member_id: string;
+    suspend_reason: string | null;
+  };
+  "GET /v1/members": {
+    members: {
+      id: string;
+      type: "person" | "service_account";
+      /**
+       * Account of the person
+       */
+      uid: string | null;
+      name: string;
+      email: string | null;
+      /**
+       * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+       */
+      role: "owner" | "admin" | "developer" | "billing" | "viewer";
+      /**
+       * provider: an identity provider decides on the membership
+       */
+      source: "created" | "invited" | "provider";
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+    }[];
+  };
+  "GET /v1/members/{id}": {
+    id: string;
+    type: "person" | "service_account";
+    /**
+     * Account of the person
+     */
+    uid: string | null;
+    name: string;
+    email: string | null;
+    /**
+     * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+     */
+    role: "owner" | "admin" | "developer" | "billing" | "viewer";
+    /**
+     * provider: an identity provider decides on the membership
+     */
+    source: "created" | "invited" | "provider";
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "PATCH /v1/members/{id}": {
+    id: string;
+    type: "person" | "service_account";
+    /**
+     * Account of the person
+     */
+    uid: string | null;
+    name: string;
+    email: string | null;
+    /**
+     * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+     */
+    role: "owner" | "admin" | "developer" | "billing" | "viewer";
+    /**
+     * provider: an identity provider decides on the membership
+     */
+    source: "created" | "invited" | "provider";
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "DELETE /v1/members/{id}": {
+    id: string;
+    type: "person" | "service_account";
+    /**
+     * Account of the person
+     */
+    uid: string | null;
+    name: string;
+    email: string | null;
+    /**
+     * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+     */
+    role: "owner" | "admin" | "developer" | "billing" | "viewer";
+    /**
+     * provider: an identity provider decides on the membership
+     */
+    source: "created" | "invited" | "provider";
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "POST /v1/service-accounts": {
+    id: string;
+    type: "person" | "service_account";
+    /**
+     * Account of the person
+     */
+    uid: string | null;
+    name: string;
+    email: string | null;
+    /**
+     * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+     */
+    role: "owner" | "admin" | "developer" | "billing" | "viewer";
+    /**
+     * provider: an identity provider decides on the membership
+     */
+    source: "created" | "invited" | "provider";
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "GET /v1/invitations": {
+    invitations: {
+      id: string;
+      /**
+       * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+       */
+      role: "owner" | "admin" | "developer" | "billing" | "viewer";
+      /**
+       * Only a person with this verified address may accept it; null: whoever has the link
+       */
+      email: string | null;
+      /**
+       * Name of the member
+       */
+      invited_by: string | null;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * Unix seconds
+       */
+      expires_at: number;
+    }[];
+  };
+  "POST /v1/invitations": {
+    id: string;
+    /**
+     * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+     */
+    role: "owner" | "admin" | "developer" | "billing" | "viewer";
+    /**
+     * Only a person with this verified address may accept it; null: whoever has the link
+     */
+    email: string | null;
+    /**
+     * Name of the member
+     */
+    invited_by: string | null;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+    /**
+     * Unix seconds
+     */
+    expires_at: number;
+    /**
+     * Accepts the invitation, once. Shown once; /console/join?ticket=<token> is its page
+     */
+    token: string;
+    /**
+     * A link was mailed as well
+     */
+    mailed: boolean;
+  };
+  "DELETE /v1/invitations/{id}": {};
+  "POST /v1/invitations/preview": {
+    organization: {
+      uid: string;
+      display_name: string;
+    };
+    /**
+     * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+     */
+    role: "owner" | "admin" | "developer" | "billing" | "viewer";
+    email: string | null;
+    /**
+     * Unix seconds
+     */
+    expires_at: number;
+  };
+  "POST /v1/invitations/accept": {
+    /**
+     * Send it as X-Stoker-Act-As to act in the organization
+     */
+    uid: string;
+    display_name: string;
+    /**
+     * owner: everything; admin: all but owners and the end of the account; developer: inference, resources and usage; billing: money and usage; viewer: reading
+     */
+    role: "owner" | "admin" | "developer" | "billing" | "viewer";
+    /**
+     * Your member id
+     */
+    member_id: string;
+    suspend_reason: string | null;
   };
   "POST /v1/admin/accounts": {
     uid: string;

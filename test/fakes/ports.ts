@@ -57,6 +57,7 @@ import { fakeDrainPreview, fakeEnrolment, fakeHosts } from "./fleet-records.ts";
 import { fakeIdentity } from "./identity-ports.ts";
 import { fakeIncidents } from "./incidents.ts";
 import { fakeLimits } from "./limits.ts";
+import { fakeMembers } from "./member-ports.ts";
 import { fakeModelRecords } from "./model-records.ts";
 import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeAudit, fakeOperator, fakePriceBook } from "./operator-ports.ts";
@@ -392,7 +393,7 @@ export function fakePorts() {
     },
     profiles: {
       read: (account) => Promise.resolve(recordOf(account)),
-      emails: (account) => Promise.resolve([recordOf(account).email]),
+      emails: (account) => Promise.resolve([recordOf(account).email ?? ""]),
       change: ({ account }, change) => Promise.resolve({ ...recordOf(account), ...change }),
       nameTeam: ({ account }, name) => Promise.resolve({ ...recordOf(account), teamDisplayName: name }),
     },
@@ -451,6 +452,7 @@ export function fakePorts() {
     batches: fakeBatches(ada.account, [fileId]),
     nodeWeights: fakeNodeWeights(),
     operator: fakeOperator(ada),
+    members: fakeMembers(),
     audit: fakeAudit(ada, operator),
     applications: fakeApplications(ada),
     ...fakePriceBook(),

@@ -24,6 +24,7 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
     monthlyLimit: null,
     createdAtMs: 1_786_000_000_000,
     lastUsedAtMs: null,
+    memberId: null,
   };
   const found = async (account: AccountId, secretOrId: string) => {
     if (account !== owner.account) return undefined;
@@ -44,7 +45,7 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
       const token = await found(account, secretOrId);
       return token && { ...token, ...change, ...(monthlyLimit === undefined ? {} : { monthlyLimit }) };
     },
-    revoke: found,
+    revoke: ({ account }, secretOrId) => found(account, secretOrId),
   };
 }
 

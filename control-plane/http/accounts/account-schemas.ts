@@ -31,7 +31,7 @@ export const AccountBody = Type.Object({
 export type AccountBody = Static<typeof AccountBody>;
 
 export const emailPattern = "^[^@\\s\\u0000]+@[^@\\s\\u0000]+$";
-const displayNamePattern = "^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$";
+export const displayNamePattern = "^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$";
 /** PostgreSQL cannot store a NUL character. */
 const words = (minLength: number, maxLength: number) =>
   Type.Optional(nullable.string({ minLength, maxLength, pattern: "^[^\\u0000]*$" }));

@@ -29,7 +29,7 @@ export function addClientSecretRoutes(endpoints: Endpoints, { tokens, scopedJwts
   const own = endpoints.with({ tag: "inference", access: "key", dialect: "compat", holdsSecrets: true });
   own.post("/v1/realtime/client_secrets", {
     summary: "Create a short-lived key for a page that opens a realtime transcription session",
-    role: "inference",
+    right: "infer",
     body: ClientSecretRequest,
     answer: Type.Object({
       value: Type.String({
@@ -54,7 +54,7 @@ export function addClientSecretRoutes(endpoints: Endpoints, { tokens, scopedJwts
         limitUsd: undefined,
         scope: "realtime",
       } as const;
-      const minted = await scopedJwts.mint(caller.account, request, actOf(caller, reply));
+      const minted = await scopedJwts.mint(caller, request, actOf(caller, reply));
       return {
         value: ephemeralPrefix + minted.slice(jwtPrefix.length),
         expires_at: expiresAtS,

@@ -26,6 +26,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Ac
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
 
   own.get("/v1/me/factors", {
+    right: "readSignIn",
     summary: "List the account's second factors",
     isForEnrolling: true,
     answer: FactorList,
@@ -42,6 +43,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Ac
   });
 
   own.post("/v1/me/factors", {
+    right: "changeSignIn",
     summary: "Start to set up an authenticator app or a passkey; not with an API key",
     isForEnrolling: true,
     needsRecentSignIn: true,
@@ -67,6 +69,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Ac
   });
 
   own.put("/v1/me/factors", {
+    right: "changeSignIn",
     summary: "Prove the new second factor; the first one comes with recovery codes and ends every other session",
     isForEnrolling: true,
     needsRecentSignIn: true,
@@ -88,6 +91,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Ac
   });
 
   own.patch("/v1/me/factors/:id", {
+    right: "changeSignIn",
     summary: "Rename a second factor",
     body: FactorName,
     answer: Factor,
@@ -97,6 +101,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Ac
   });
 
   own.delete("/v1/me/factors/:id", {
+    right: "changeSignIn",
     summary: "Remove a second factor; not with an API key",
     needsRecentSignIn: true,
     refusals: [404],
@@ -107,6 +112,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Ac
   });
 
   own.post("/v1/me/recovery-codes", {
+    right: "changeSignIn",
     summary: "Replace the recovery codes; not with an API key",
     needsRecentSignIn: true,
     answer: RecoveryCodeList,

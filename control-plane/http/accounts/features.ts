@@ -5,6 +5,7 @@ import type { CliLogins } from "../../accounts/cli-login.ts";
 import type { CreateAccount } from "../../accounts/create-account.ts";
 import type { DeleteAccount } from "../../accounts/delete-account.ts";
 import type { Factors } from "../../accounts/factors.ts";
+import type { Members } from "../../accounts/members.ts";
 import type { Operator } from "../../accounts/operator.ts";
 import type { Profiles } from "../../accounts/profile.ts";
 import type { ScopedJwts } from "../../accounts/scoped-jwt.ts";
@@ -16,6 +17,7 @@ import type { Checklists } from "../../billing/checklist.ts";
 export interface AccountFeatures {
   readonly accounts: Pick<CreateAccount, "createAccount">;
   readonly operator: Operator;
+  readonly members: Members;
   readonly accountMails: AccountMails;
   readonly profiles: Profiles;
   readonly sshKeys: SshKeys;

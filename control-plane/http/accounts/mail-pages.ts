@@ -7,6 +7,7 @@ import { hidden, html, page, passwordField, refused } from "./login-pages.ts";
 export const mailLinkPaths: Readonly<Record<MailLink, string>> = {
   verify_email: "/login/verify",
   reset_password: "/login/reset",
+  join_organization: "/console/join",
 };
 
 export const forgotPath = "/login/forgot";

@@ -5,6 +5,7 @@ import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { AccountRecord } from "../../accounts/account-record.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { sessionRequired } from "../../accounts/factor-errors.ts";
+import { roleRefusal } from "../../accounts/permissions.ts";
 import { checkRecentSignIn, sessionIdOf } from "../../accounts/sessions.ts";
 import type { ProfileChange, SessionRecord } from "../../accounts/store.ts";
 import { actorOf } from "../core/act-of.ts";
@@ -22,12 +23,13 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
   const { profiles, accountMails, checklists, deleteAccount, factors, sessions } = deps;
 
   /** Throws sessionRequired for an API key of an account with a second factor: a stolen key must not take the account over. */
-  async function checkOwner({ account }: Caller, { request }: FastifyReply): Promise<void> {
+  async function checkOwner({ account, member }: Caller, { request }: FastifyReply): Promise<void> {
     if (request.state?.session) return;
-    if ((await factors.overview(account)).factors.length > 0) throw sessionRequired();
+    if ((await factors.overview(member?.person ?? account)).factors.length > 0) throw sessionRequired();
   }
 
   own.get("/v1/me", {
+    right: "readAccount",
     isOpenToOperators: true,
     summary: "Get the account of this key",
     isForEnrolling: true,
@@ -36,11 +38,13 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
     refusals: [404],
     async handler({ caller, query }) {
       const record = await profiles.read(caller.account);
-      return renderAccount(record, query.checklist === true ? await readChecklist(checklists, caller) : null);
+      const checklist = query.checklist === true ? await readChecklist(checklists, caller) : null;
+      return renderAccount(record, checklist, caller);
     },
   });
 
   own.patch("/v1/me", {
+    right: "manageAccount",
     summary: "Change the profile",
     body: AccountChange,
     answer: AccountBody,
@@ -48,14 +52,18 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
     async handler({ caller, body, reply }) {
       // People sign in with the address, so changing it requires the same proof as changing the password.
       if (typeof body.email === "string") {
+        const refusal = roleRefusal("changeSignIn", caller);
+        if (refusal) throw refusal;
         checkRecentSignIn(reply.request.state?.session, steadyTime.nowMs());
         await checkOwner(caller, reply);
       }
-      return renderAccount(await profiles.change(actorOf(caller, reply), givenFields<ProfileChange>(body)), null);
+      const record = await profiles.change(actorOf(caller, reply), givenFields<ProfileChange>(body));
+      return renderAccount(record, null, caller);
     },
   });
 
   own.delete("/v1/me", {
+    right: "closeAccount",
     summary: "Delete the account with its keys, sessions and deployments; ledger and usage stay",
     needsRecentSignIn: true,
     answer: AccountBody,
@@ -63,12 +71,13 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
     async handler({ caller, reply }) {
       await checkOwner(caller, reply);
       const record = await deleteAccount(actorOf(caller, reply));
-      if (caller.via === "session") takeCookie(reply);
-      return renderAccount(record, null);
+      if (caller.via === "session" && !caller.member) takeCookie(reply);
+      return renderAccount(record, null, caller);
     },
   });
 
   own.get("/v1/me/emails", {
+    right: "readAccount",
     summary: "List the account's verified e-mail addresses",
     answer: Type.Object({ emails: Type.Array(Type.String()) }),
     refusals: [404],
@@ -76,6 +85,7 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
   });
 
   own.get("/v1/me/sessions", {
+    right: "readSignIn",
     summary: "List the account's browser sessions, the last used first",
     answer: Type.Object({ sessions: Type.Array(SessionBody) }),
     async handler({ caller, reply }) {
@@ -86,24 +96,27 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
   });
 
   own.delete("/v1/me/sessions/:id", {
+    right: "changeSignIn",
     summary: "End a browser session of the account at once",
     refusals: [404],
     handler: ({ caller, params, reply }) => sessions.revoke(actorOf(caller, reply), params.id),
   });
 
   own.post("/v1/me/verify-email", {
+    right: "changeSignIn",
     summary: "Mail a link that verifies the account's address",
     refusals: [404, 409, 429],
     handler: ({ caller }) => accountMails.requestVerification(caller.account),
   });
 
   own.post("/v1/me/team_display_name", {
+    right: "manageAccount",
     summary: "Name the team of a team account",
     body: TeamName,
     answer: AccountBody,
     refusals: [404, 409],
     handler: async ({ caller, body, reply }) =>
-      renderAccount(await profiles.nameTeam(actorOf(caller, reply), body.display_name), null),
+      renderAccount(await profiles.nameTeam(actorOf(caller, reply), body.display_name), null, caller),
   });
 }
 
@@ -129,5 +142,9 @@ const renderSession = (one: SessionRecord, current: string | undefined) => ({
   current: one.id === current,
 });
 
-const renderAccount = (record: AccountRecord, checklist: Checklist | null): AccountBody =>
-  wireRecord(AccountBody, record, { checklist });
+/** In an organisation the fields of the team name the role of the caller, and `root_uid` the person. */
+function renderAccount(record: AccountRecord, checklist: Checklist | null, { member }: Caller): AccountBody {
+  const team = member && { isTeamOwner: member.role === "owner", teamRole: member.role };
+  const root = member?.person ? { rootUid: member.person } : {};
+  return wireRecord(AccountBody, { ...record, ...team, ...root }, { checklist });
+}

@@ -57,6 +57,7 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: Account
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   own.post("/payment/program/application", {
+    right: "changeMoney",
     summary: "Apply to the startup program",
     idempotent: true,
     body: ApplicationRequest,
@@ -69,6 +70,7 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: Account
   });
 
   own.get("/payment/program/application", {
+    right: "readMoney",
     summary: "Get the account's latest application",
     answer: ApplicationBody,
     refusals: [404],

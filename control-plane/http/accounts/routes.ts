@@ -5,6 +5,7 @@ import { addClientSecretRoutes } from "./client-secrets-routes.ts";
 import { addFactorRoutes } from "./factors-routes.ts";
 import type { AccountFeatures } from "./features.ts";
 import { addMeRoutes } from "./me-routes.ts";
+import { addOrganizationRoutes } from "./organizations-routes.ts";
 import { addProgramRoutes } from "./program-routes.ts";
 import { addCliLoginRoutes, addSignInRoutes } from "./sign-in-routes.ts";
 import { addSshKeyRoutes } from "./ssh-keys-routes.ts";
@@ -21,6 +22,7 @@ export function addAccounts(endpoints: Endpoints, app: FastifyInstance, features
   addScopedJwtRoutes(endpoints, features);
   addClientSecretRoutes(endpoints, features);
   addCliLoginRoutes(endpoints, app, features);
+  addOrganizationRoutes(endpoints, features);
   addAdminAccountRoutes(endpoints, features);
   addProgramRoutes(endpoints, features);
 }

@@ -121,6 +121,7 @@ export function addSignInRoutes(
   });
 
   own.post("/v1/auth/sign-in-link", {
+    right: "changeSignIn",
     summary:
       "Create a link that signs in once, without a password, within 15 minutes; not for accounts with a second factor",
     needsRecentSignIn: true,
@@ -135,6 +136,7 @@ export function addSignInRoutes(
   });
 
   own.get("/v1/auth/session", {
+    right: "readSignIn",
     summary: "Get the session of this cookie, with the token that its writes require",
     isForEnrolling: true,
     holdsSecrets: true,
@@ -144,6 +146,7 @@ export function addSignInRoutes(
   });
 
   own.post("/v1/auth/sign-out", {
+    right: "changeSignIn",
     summary: "End the session of this cookie",
     isForEnrolling: true,
     refusals: [404],
@@ -155,6 +158,7 @@ export function addSignInRoutes(
   });
 
   own.post("/v1/me/password", {
+    right: "changeSignIn",
     summary: "Set the password; ends every other session. An API key may do so while the account has no second factor",
     needsRecentSignIn: true,
     body: PasswordChange,

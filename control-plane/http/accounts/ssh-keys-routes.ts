@@ -34,7 +34,8 @@ export function addSshKeyRoutes(endpoints: Endpoints, { sshKeys }: AccountFeatur
     }),
     answer: SshKeyBody,
     refusals: [409],
-    handler: async ({ caller, body }) => rendered(await sshKeys.add(caller.account, body.name, body.key)),
+    handler: async ({ caller, body }) =>
+      rendered(await sshKeys.add(caller.account, body.name, body.key, caller.member?.id)),
   });
 
   own.delete("/v1/ssh_keys/:id", {

@@ -1,8 +1,10 @@
 import { type Static, Type } from "typebox";
+import type { MemberId } from "../../../proto/ids.ts";
 import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { ApiToken } from "../../accounts/api-tokens.ts";
 import { type KeyRole, type KeyRules, keyRoles, noRules } from "../../accounts/key-rules.ts";
+import { roleRefusal } from "../../accounts/permissions.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -57,6 +59,9 @@ const ApiTokenBody = Type.Object({
   token_id: Type.String(),
   ...rules,
   monthly_limit: monthlyLimit,
+  member_id: nullable.string({
+    description: "In an organization: the member whose key it is, and whose role bounds it; null: the account's own",
+  }),
   fragment: Type.String({ description: "Last characters of the secret" }),
   last_used_at: nullable.integer({ description: "Unix seconds, about half a minute late" }),
 });
@@ -68,6 +73,9 @@ type ApiTokenChange = Static<typeof ApiTokenChange>;
 const NewApiToken = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 128, description: "Unique among the account's keys" }),
   ...ApiTokenChange.properties,
+  member_id: Type.Optional(
+    nullable.string({ maxLength: 64, description: "Service account that the key is for; default: the caller" }),
+  ),
 });
 
 export const NewScopedJwt = Type.Object({
@@ -110,10 +118,11 @@ function givenRules(body: ApiTokenChange): Partial<KeyRules> {
 const givenLimit = ({ monthly_limit: usd }: ApiTokenChange): bigint | null | undefined =>
   typeof usd === "number" ? fromUsd(usd) : usd;
 
-export function addTokenRoutes(endpoints: Endpoints, { tokens }: AccountFeatures): void {
+export function addTokenRoutes(endpoints: Endpoints, { tokens, members }: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
 
   own.post("/v1/api-tokens", {
+    right: "ownKeys",
     summary: "Create an API key",
     needsRecentSignIn: true,
     idempotent: true,
@@ -129,11 +138,13 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: AccountFeatures
           { ...noRules, ...givenRules(body) },
           actOf(caller, reply),
           givenLimit(body),
+          await members.holderOf(caller, body.member_id as MemberId | null | undefined),
         ),
       ),
   });
 
   own.get("/v1/api-tokens", {
+    right: "readAccount",
     isOpenToOperators: true,
     summary: "List the account's API keys, masked",
     answer: Type.Array(ApiTokenBody),
@@ -147,35 +158,37 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: AccountFeatures
     const one = { answer: ApiTokenBody, refusals: [404] };
 
     own.get(path, {
+      right: "readAccount",
       ...one,
       summary: `Get an API key, by ${named}`,
       handler: async ({ caller, params }) => found(await tokens.get(caller.account, nameOf(params.api_token))),
     });
 
     own.patch(path, {
+      right: "ownKeys",
       ...one,
       needsRecentSignIn: true,
       summary: `Change what an API key may do, by ${named}; absent fields are unchanged`,
       bodyLimitBytes: mediumBodyBytes,
       body: ApiTokenChange,
-      handler: async ({ caller, params, body, reply }) =>
-        found(
-          await tokens.change(
-            caller,
-            nameOf(params.api_token),
-            givenRules(body),
-            actOf(caller, reply),
-            givenLimit(body),
-          ),
-        ),
+      async handler({ caller, params, body, reply }) {
+        const limit = givenLimit(body);
+        // Who set it may be somebody else, who pays.
+        const refusal = limit === undefined ? undefined : roleRefusal("changeMoney", caller);
+        if (refusal) throw refusal;
+        return found(
+          await tokens.change(caller, nameOf(params.api_token), givenRules(body), actOf(caller, reply), limit),
+        );
+      },
     });
 
     own.delete(path, {
+      right: "ownKeys",
       ...one,
       needsRecentSignIn: true,
       summary: `Revoke an API key and the tokens signed with it, by ${named}`,
       handler: async ({ caller, params, reply }) =>
-        found(await tokens.revoke(caller.account, nameOf(params.api_token), actOf(caller, reply))),
+        found(await tokens.revoke(caller, nameOf(params.api_token), actOf(caller, reply))),
     });
   }
 }
@@ -206,6 +219,7 @@ const render = (token: ApiToken): ApiTokenBody => ({
   role: token.role,
   monthly_limit: token.monthlyLimit === null ? null : toUsd(nano(token.monthlyLimit)),
   trusts_user_headers: token.trustsUserHeaders,
+  member_id: token.memberId,
   fragment: token.fragment,
   last_used_at: unixSecondsOrNull(token.lastUsedAtMs),
 });
@@ -214,6 +228,7 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: Account
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
 
   own.post("/v1/scoped-jwt", {
+    right: "ownKeys",
     idempotent: true,
     summary: "Sign a token that is restricted to models, to a time and to an amount",
     bodyLimitBytes: mediumBodyBytes,
@@ -223,7 +238,7 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: Account
     refusals: [404, 409, 429],
     handler: async ({ caller, body, reply }) => ({
       token: await scopedJwts.mint(
-        caller.account,
+        caller,
         {
           apiKeyName: body.api_key_name,
           models: (body.models ?? undefined) as string[] | undefined,
@@ -237,6 +252,7 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: Account
   });
 
   own.get("/v1/scoped-jwt", {
+    right: "readUsage",
     summary: "Get the restrictions and the spending of a scoped token of this account",
     query: Type.Object({ jwtoken: Type.String({ maxLength: 8192, description: "The token" }) }),
     answer: ScopedJwtState,

@@ -220,7 +220,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   };
   deps.webhooks.runWith(nativeJobs(spine, deps.tally));
   const { feed, liveLimits, sessions } = deps;
-  const streams = new LiveStreams({ feed, sessions, standing: deps.spine.standing }, liveLimits);
+  const streams = new LiveStreams({ feed, sessions, members: deps.members, standing: deps.spine.standing }, liveLimits);
   // A context compiles only for its own routes.
   let compiling: FastifyInstance = app;
   const compile = (schema: TSchema) => compiledBody(compiling, schema);
@@ -251,9 +251,9 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   await app.register(fastifyCookie, { hook: false });
   await app.register(swagger, openApi);
   for (const schema of errorSchemas) app.addSchema(schema);
-  const { idempotency } = deps;
+  const { idempotency, members } = deps;
   const { actAs } = deps.operator;
-  const endpointDeps = { ...edge, authenticator, sessions, idempotency, inference, actAs };
+  const endpointDeps = { ...edge, authenticator, sessions, idempotency, inference, actAs, members };
   await app.register(async (routes) => {
     compiling = routes;
     const endpoints = endpointsOf(routes, endpointDeps);

@@ -4,10 +4,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteH
 import { type Static, type TSchema, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Authenticator, Caller } from "../../accounts/caller.ts";
-import { notForOperators, scopeNotAllowed } from "../../accounts/errors.ts";
+import { notAMember, notForOperators, scopeNotAllowed } from "../../accounts/errors.ts";
 import { secondFactorRequired } from "../../accounts/factor-errors.ts";
 import type { Idempotency } from "../../accounts/idempotency.ts";
+import type { Members } from "../../accounts/members.ts";
 import type { Operator } from "../../accounts/operator.ts";
+import { type Right, roleRefusal } from "../../accounts/permissions.ts";
 import { checkRecentSignIn, type Sessions } from "../../accounts/sessions.ts";
 import { authenticate, nobody } from "../accounts/authenticate.ts";
 import { enterBySession, sessionCookieOf } from "../accounts/session.ts";
@@ -20,10 +22,10 @@ import { errorResponses } from "../errors/error-responses.ts";
 import { bodyMissing } from "../errors/errors.ts";
 import { type OnceRoute, once } from "../inference/idempotency.ts";
 import type { InferenceEntry, InferenceHandler } from "../inference/inference-entry.ts";
+import { actAsHeader } from "./act-of.ts";
 import { aliasesOf } from "./aliases.ts";
 import type { RouteMeter } from "./edge-metrics.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
-import { actAsHeader, type NeededRight, roleRefusal } from "./role-refusal.ts";
 
 /** The parameters that a path names: `:name`, or `*` at its end. */
 type PathParams<Path extends string> = { readonly [Name in ParamNames<Path>]: string };
@@ -56,8 +58,8 @@ interface GroupOptions {
   readonly isHidden?: boolean;
   /** Requires sessions to have signed in within the last minutes. Keys are not affected. */
   readonly needsRecentSignIn?: boolean;
-  /** Role that the key needs instead of the one of its method: `read` for GET, `admin` otherwise. */
-  readonly role?: "read" | "inference" | "admin";
+  /** Right that the caller needs instead of the one of its method: `read` for GET, `change` otherwise. */
+  readonly right?: Right;
   /** A GET that an operator may send for another account (`X-Stoker-Act-As`). Shows no secrets, and no files, prompts or responses. */
   readonly isOpenToOperators?: boolean;
   /** Open to sessions whose account must set up a second factor first. */
@@ -117,6 +119,7 @@ export interface EndpointDeps extends StateDeps {
   readonly addresses: AddressLimits;
   readonly sessions: Sessions;
   readonly actAs: Operator["actAs"];
+  readonly members: Pick<Members, "actAs">;
 }
 
 export interface Endpoints {
@@ -244,13 +247,8 @@ function enteringOne(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDep
         done(scopeRefusal(access, caller) ?? roleRefusal(needed, caller));
         return;
       }
-      const refusal = roleRefusal("operate", caller) ?? (endpoint.isOpenToOperators ? undefined : notForOperators());
-      if (refusal) {
-        done(refusal);
-        return;
-      }
-      deps.actAs(String(other) as AccountId, { by: caller.account, ip: request.ip, note: "" }).then((customer) => {
-        state.caller = customer;
+      callerActing(endpoint, needed, request, String(other) as AccountId, caller, deps).then((acting) => {
+        state.caller = acting;
         done();
       }, done);
     };
@@ -288,6 +286,27 @@ function enteringOne(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDep
   };
 }
 
+/** A member in their organisation, or an operator who reads an account. Rejects with the refusal of any other caller. */
+async function callerActing(
+  endpoint: AnyEndpoint,
+  needed: Right | undefined,
+  request: FastifyRequest,
+  other: AccountId,
+  caller: Caller,
+  { members, actAs }: EndpointDeps,
+): Promise<Caller> {
+  if (request.state?.session) {
+    const member = await members.actAs(caller, other);
+    const refusal = member && roleRefusal(needed, member);
+    if (refusal) throw refusal;
+    if (member) return member;
+    if (!caller.isAdmin) throw notAMember();
+  }
+  const refusal = roleRefusal("operate", caller) ?? (endpoint.isOpenToOperators ? undefined : notForOperators());
+  if (refusal) throw refusal;
+  return actAs(other, { by: caller.account, ip: request.ip, note: "" });
+}
+
 function needsBody(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
   done(request.body === undefined ? bodyMissing() : undefined);
 }
@@ -296,13 +315,12 @@ function scopeRefusal(access: GroupOptions["access"], caller: Caller): Error | u
   return caller.via === "jwt" && access !== "inference" && access !== "public" ? scopeNotAllowed() : undefined;
 }
 
-/** Permission that the endpoint requires of a key; undefined: none. */
-function neededOf({ access, method, role }: AnyEndpoint): NeededRight | undefined {
+/** Right that the endpoint requires; undefined: none. */
+function neededOf({ access, method, right }: Pick<AnyEndpoint, "access" | "method" | "right">): Right | undefined {
   if (access === "public") return undefined;
   if (access === "admin") return "operate";
   if (access === "inference") return method === "GET" ? "listModels" : "infer";
-  const rights = { read: "read", inference: "infer", admin: "change" } as const;
-  return rights[role ?? (method === "GET" ? "read" : "admin")];
+  return right ?? (method === "GET" ? "read" : "change");
 }
 
 function routeOf(endpoint: AnyEndpoint): OnceRoute {
@@ -325,6 +343,7 @@ const consumed = {
 function schemaOf(endpoint: AnyEndpoint, isAlias: boolean): object {
   const { summary, tag, access, body, query, dialect = "service", refusals = [] } = endpoint;
   const { answer = Type.Object({}), params = paramsOf(endpoint.path) } = endpoint;
+  const right = neededOf(endpoint.isPrivate ? { ...endpoint, access: "key" } : endpoint);
   const statuses = [
     ...(access === "public" ? [] : [401, 403]),
     ...(body ? [400, 413] : []),
@@ -341,6 +360,7 @@ function schemaOf(endpoint: AnyEndpoint, isAlias: boolean): object {
     ...(params ? { params } : {}),
     ...(endpoint.idempotent ? { [takesIdempotencyKey]: true } : {}),
     ...(endpoint.isOpenToOperators ? { [takesActAs]: true } : {}),
+    ...(right === undefined ? {} : { "x-right": right }),
     response: {
       200: answer,
       ...(endpoint.accepted === undefined ? {} : { 202: Type.Null({ description: endpoint.accepted }) }),

@@ -3,6 +3,8 @@
 import { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { notAdmin } from "../../accounts/errors.ts";
+import type { Members } from "../../accounts/members.ts";
+import { holds } from "../../accounts/permissions.ts";
 import type { Sessions } from "../../accounts/sessions.ts";
 import type { CallerStanding } from "../../inference/complete.ts";
 import { quantile } from "../../series/histogram.ts";
@@ -31,6 +33,7 @@ const maxUnreadBytes = 64 * 1024;
 interface LiveStreamDeps {
   readonly feed: LiveFeed;
   readonly sessions: Pick<Sessions, "find">;
+  readonly members: Pick<Members, "actAs">;
   /** Undefined: credentials are not checked again. */
   readonly standing: CallerStanding | undefined;
 }
@@ -103,7 +106,7 @@ export class LiveStreams {
 
   /** Returns false once the credential of the request no longer allows it. Rejects while that cannot be told. */
   #checkOf(request: FastifyRequest, state: RequestState): () => Promise<boolean> {
-    const { standing, sessions } = this.#deps;
+    const { standing, sessions, members } = this.#deps;
     const { credential, session, caller } = state;
     const needsAdmin = caller?.operator !== undefined || caller?.isAdmin === true;
     let known = credential;
@@ -115,6 +118,10 @@ export class LiveStreams {
         if (performance.now() - checkedMs < this.#limits.sessionMs) return true;
         const found = await sessions.find(cookie);
         checkedMs = performance.now();
+        if (found && caller?.member) {
+          const member = await members.actAs(found.caller, caller.account);
+          return member !== undefined && holds("read", member);
+        }
         return found !== undefined && (found.caller.isAdmin || !needsAdmin);
       }
       if (!standing || !known) return true;
@@ -126,6 +133,7 @@ export class LiveStreams {
         throw error;
       }
       since = now;
+      if (!holds("read", known)) return false;
       return known.isAdmin || !needsAdmin;
     };
   }

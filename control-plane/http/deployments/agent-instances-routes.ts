@@ -4,7 +4,7 @@ import { toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import { stateOf } from "../../agent-instances/agent-instances.ts";
 import type { AgentInstance, AgentType, Backup } from "../../agent-instances/store.ts";
-import { actOf } from "../core/act-of.ts";
+import { actOf, actorIdOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
@@ -176,7 +176,8 @@ export function addAgentInstanceRoutes(
     refusals: [404, 409, 423],
     async handler({ caller, params, reply: { request } }) {
       const login = request.state?.session?.lookup;
-      const by = { ip: request.ip, port: request.socket.localPort, key: caller.key || undefined, login };
+      const who = { member: caller.member?.id, by: actorIdOf(caller) };
+      const by = { ip: request.ip, port: request.socket.localPort, key: caller.key || undefined, login, ...who };
       return { dashboard_url: await agentInstances.launchToken(caller, params.instance_id as DeploymentId, by) };
     },
   });

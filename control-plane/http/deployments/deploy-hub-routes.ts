@@ -39,7 +39,7 @@ export function addDeployHubRoutes(endpoints: Endpoints, { deployments, placemen
   endpoints.with({ tag: "deployments", access: "key" }).post("/deploy/hf/placement", {
     ...common,
     summary: "Check whether a hub model of any task would fit, and its cost, without creating it",
-    role: "read",
+    right: "read",
     bodyLimitBytes: mediumBodyBytes,
     body: DeployHfRequest,
     answer: NewPlacementReport,

@@ -54,7 +54,7 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
 
   own.post("/deploy/llm/placement", {
     summary: "Check whether a deployment would fit, and its cost, without creating it",
-    role: "read",
+    right: "read",
     bodyLimitBytes: mediumBodyBytes,
     body: DeployLlmRequest,
     answer: NewPlacementReport,

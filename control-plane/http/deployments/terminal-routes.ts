@@ -43,7 +43,12 @@ export function addTerminalRoutes(endpoints: Endpoints, { terminals }: Deploymen
       refusals: [404, 409, 423],
       async handler({ caller, params, reply: { request } }) {
         const { account, suspendReason } = caller;
-        const by = { ip: request.ip, key: caller.key || undefined, login: request.state?.session?.lookup };
+        const by = {
+          ip: request.ip,
+          key: caller.key || undefined,
+          login: request.state?.session?.lookup,
+          member: caller.member?.id,
+        };
         const made = await terminals.ticket({ id: idOf(params), kind, account, suspendReason }, by);
         return { path: "/v1/terminal", ticket: made.ticket, valid_seconds: made.validSeconds };
       },

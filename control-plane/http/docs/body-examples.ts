@@ -76,6 +76,12 @@ const inference: Examples = {
       },
     ],
   },
+  "POST /v1/organizations": { display_name: "acme" },
+  "PATCH /v1/members/{id}": { role: "developer" },
+  "POST /v1/service-accounts": { name: "nightly evaluation", role: "developer" },
+  "POST /v1/invitations": { role: "developer", email: "ada@example.com" },
+  "POST /v1/invitations/preview": { token: "the ticket of the link" },
+  "POST /v1/invitations/accept": { token: "the ticket of the link" },
   "POST /v1/batches": { input_file_id: "file_abc123", endpoint: "/v1/chat/completions", completion_window: "24h" },
 };
 

@@ -64,7 +64,7 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
   const secret = { holdsSecrets: true, answer: WebhookSecretBody, refusals: [404] } as const;
   own.get("/v1/webhooks/secret", {
     ...secret,
-    role: "admin",
+    right: "change",
     summary: "Get the secret that signs the account's webhooks",
     handler: async ({ caller }) => renderSecret(await webhooks.secret(caller.account)),
   });

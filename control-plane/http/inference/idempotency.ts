@@ -65,12 +65,12 @@ export async function beginKeyed(
   { idempotency, log }: OnceDeps,
   route: string,
   request: KeyedInput,
-  { account, spending }: Caller,
+  { account, member, spending }: Caller,
   isPaid: boolean,
 ): ReturnType<Idempotency["begin"]> {
   const key = request.headers["idempotency-key"];
   if (typeof key !== "string" || !keyForm.test(key)) throw badIdempotencyKey();
-  const bodyHash = hashOf(request, spending.token?.budget ?? null);
+  const bodyHash = hashOf(request, [spending.token?.budget ?? null, ...(member ? [member.id] : [])]);
   const begun = await idempotency.begin({ account, route, key, bodyHash, isPaid });
   if ("kept" in begun) return begun;
   const { claim } = begun;
@@ -101,10 +101,10 @@ function replay({ status, headers, body }: KeptAnswer, request: FastifyRequest, 
   return reply.code(status).serializer(String).send(body);
 }
 
-/** Digest of the whole request and its token: one token's response is not for another. */
-function hashOf({ params, query, readBody }: KeyedInput, budget: string | null): Buffer {
+/** Digest of the whole request and of its token and member: the response of one is not for another. */
+function hashOf({ params, query, readBody }: KeyedInput, by: readonly (string | null)[]): Buffer {
   return createHash("sha256")
-    .update(JSON.stringify([params, query, budget]))
+    .update(JSON.stringify([params, query, ...by]))
     .update(readBody?.bytes ?? "")
     .digest();
 }

@@ -28,7 +28,7 @@ export function addMcpRoute(endpoints: Endpoints, app: FastifyInstance, version:
       tag: "account",
       access: "key",
       // Each tool is a request of its own, which checks the key again.
-      role: "read",
+      right: "readAccount",
       bodyLimitBytes: mediumBodyBytes,
       body: Message,
       answer: Message,

@@ -4,6 +4,7 @@ import type { AccountId } from "../../../proto/ids.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import type { ModelAlias } from "../../catalog/model-alias.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
+import { actorIdOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { isoTime } from "../deployments/render-deployment.ts";
 import { AliasAnswer, AliasList, AliasName, AliasRemoval, AliasRequest } from "./alias-schemas.ts";
@@ -52,7 +53,7 @@ function addScope(
     answer: AliasAnswer,
     refusals: [409],
     async handler({ params, body, caller, reply }) {
-      const editor = { by: caller.account, ip: reply.request.ip, scope: scopeOf(caller) };
+      const editor = { by: actorIdOf(caller), ip: reply.request.ip, scope: scopeOf(caller) };
       return render(
         await aliases.put(editor, {
           name: params["*"],
@@ -76,7 +77,7 @@ function addScope(
     answer: AliasRemoval,
     refusals: [404],
     async handler({ params, caller, reply }) {
-      await aliases.remove({ by: caller.account, ip: reply.request.ip, scope: scopeOf(caller) }, params["*"]);
+      await aliases.remove({ by: actorIdOf(caller), ip: reply.request.ip, scope: scopeOf(caller) }, params["*"]);
       return { name: params["*"], deleted: true as const };
     },
   });

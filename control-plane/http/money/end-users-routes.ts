@@ -69,6 +69,7 @@ export function addEndUsersRoutes(endpoints: Endpoints, { endUsers }: MoneyFeatu
   const own = endpoints.with({ tag: "billing", access: "key" });
 
   own.get("/v1/usage/users", {
+    right: "readUsage",
     isOpenToOperators: true,
     summary: "Get usage by end user and month or day, as JSON or CSV",
     query: EndUsersQuery,

@@ -50,6 +50,7 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   });
 
   own.get("/payment/invoices", {
+    right: "readMoney",
     isOpenToOperators: true,
     summary: "List invoices of closed months, newest first",
     query: InvoiceQuery,
@@ -71,6 +72,7 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   });
 
   own.get("/payment/invoices/:invoice_id", {
+    right: "readMoney",
     isOpenToOperators: true,
     summary: "Get an invoice with its lines",
     answer: WholeInvoice,

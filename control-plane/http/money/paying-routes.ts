@@ -163,6 +163,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   };
 
   own.get("/payment/config", {
+    right: "readMoney",
     isOpenToOperators: true,
     summary: "Get the account's monthly limit, the URL of its alerts, and its address on invoices",
     answer: BillingConfig,
@@ -170,6 +171,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   });
 
   own.post("/payment/config", {
+    right: "changeMoney",
     summary: "Set the account's monthly limit, the URL of its alerts, and its address on invoices",
     body: BillingConfigRequest,
     answer: BillingConfig,
@@ -188,6 +190,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   });
 
   own.get("/payment/limit-alerts", {
+    right: "readMoney",
     isOpenToOperators: true,
     summary: "List alerts of monthly limits, newest first: 50, 80 and 100 % of the account's or a key's limit",
     query: LimitAlertsQuery,
@@ -199,6 +202,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   });
 
   own.get("/payment/key-limits", {
+    right: "readMoney",
     isOpenToOperators: true,
     summary: "List monthly limit and spend of each API key",
     answer: KeyLimits,
@@ -206,6 +210,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   });
 
   own.post("/payment/key-limits", {
+    right: "changeMoney",
     summary: "Set the monthly limit of a key; null or negative: none, 0: blocked",
     body: KeyLimitRequest,
     answer: KeyLimits,
@@ -225,6 +230,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, charges, publicUrl }: Mo
   const open = endpoints.with({ tag: "billing", access: "public" });
 
   own.get("/payment/funds", {
+    right: "readMoney",
     isOpenToOperators: true,
     summary: "List top-ups that wait or failed, and credits, newest first",
     query: FundsQuery,
@@ -236,6 +242,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, charges, publicUrl }: Mo
   });
 
   own.post("/payment/funds", {
+    right: "changeMoney",
     summary: "Add funds: returns a payment page, or null after a request to the operator",
     idempotent: true,
     body: FundsRequest,
@@ -249,6 +256,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, charges, publicUrl }: Mo
   });
 
   own.post("/payment/topup", {
+    right: "changeMoney",
     summary: "Charge an amount whenever the funds fall below a threshold",
     body: TopupRequest,
     async handler({ caller, body, reply }) {
@@ -259,7 +267,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, charges, publicUrl }: Mo
   });
 
   own.get("/payment/billing-portal", {
-    role: "admin",
+    right: "changeMoney",
     summary: "Get the page where card and address are changed",
     query: Type.Object({ return_url: Type.Optional(Type.String({ maxLength: 2048, pattern: "^https?://[!-~]+$" })) }),
     answer: PortalUrl,
@@ -274,7 +282,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, charges, publicUrl }: Mo
   });
 
   own.post("/v1/request-costs", {
-    role: "read",
+    right: "readUsage",
     summary: "Get the cost of requests; unknown and unsettled ones are omitted",
     bodyLimitBytes: largeBodyBytes,
     body: RequestCostsQuestion,

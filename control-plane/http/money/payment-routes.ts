@@ -3,6 +3,7 @@ import { type NanoUsd, nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { accountGone } from "../../accounts/errors.ts";
+import { holds } from "../../accounts/permissions.ts";
 import type { ChecklistReport, Checklists } from "../../billing/checklist.ts";
 import type { InvoiceView } from "../../billing/invoice-queries.ts";
 import { monthName } from "../../billing/period.ts";
@@ -114,6 +115,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   const { accounts, usage } = deps;
 
   own.get("/payment/checklist", {
+    right: "readUsage",
     isOpenToOperators: true,
     summary: "Get funds, recent usage and suspension",
     query: Type.Object({
@@ -124,10 +126,11 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     answer: Checklist,
     refusals: [404],
     handler: ({ caller, query }) =>
-      readChecklist(deps.checklists, caller, query.compute_owed === true && caller.role === "admin"),
+      readChecklist(deps.checklists, caller, query.compute_owed === true && holds("changeMoney", caller)),
   });
 
   own.get("/payment/usage", {
+    right: "readUsage",
     isOpenToOperators: true,
     summary: "Get usage of the account by month and model",
     query: Period,
@@ -137,6 +140,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   });
 
   own.get("/payment/usage/tokens", {
+    right: "readUsage",
     isOpenToOperators: true,
     summary: "Get usage of each API key",
     query: Period,
@@ -146,6 +150,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   });
 
   own.get("/payment/usage/rent", {
+    right: "readUsage",
     isOpenToOperators: true,
     summary: "Get the billed time of each dedicated deployment",
     query: Type.Object({
@@ -162,6 +167,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
 
   for (const path of ["/payment/usage/:api_token", "/payment/usage/id/:api_token"] as const) {
     own.get(path, {
+      right: "readUsage",
       summary: "Get usage of one API key, by the key or its token_id",
       query: Period,
       answer: UsageBody,

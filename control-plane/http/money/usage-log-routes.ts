@@ -178,6 +178,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   own.get("/v1/usage/days", {
+    right: "readUsage",
     isOpenToOperators: true,
     summary: "Get usage by day and by model, key, scoped token or end user",
     query: UsageDaysQuery,

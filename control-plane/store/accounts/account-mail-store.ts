@@ -81,9 +81,16 @@ async function endUnproven(trx: Trx, actor: Actor): Promise<void> {
   await trx
     .updateTable("apiKey")
     .set({ revokedAt: now })
-    .where("accountId", "=", account)
+    .where((key) =>
+      key.or([
+        key("accountId", "=", account),
+        key("memberId", "in", key.selectFrom("member").select("memberId").where("personId", "=", account)),
+      ]),
+    )
     .where("revokedAt", "is", null)
     .execute();
+  const memberOf = await trx.selectFrom("member").select("accountId").where("personId", "=", account).execute();
+  for (const { accountId } of memberOf) await announce(trx, "account", accountId);
   await auditOwn(trx, actor, "account.end_unproven");
   await announce(trx, "account", account);
 }

@@ -1,7 +1,7 @@
 // Parts of queries on accounts, for other transactions.
 import { sql } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
-import type { AccountRow, KeyRow } from "../../accounts/store.ts";
+import type { AccountId, MemberId } from "../../../proto/ids.ts";
+import type { AccountRow, KeyRow, MemberRole } from "../../accounts/store.ts";
 import { findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
@@ -66,21 +66,26 @@ export const ruleColumns = [
   epochMs<null>("expiresAt").as("expiresAtMs"),
   "requestsPerMinute",
   "tokensPerMinute",
-  "role",
+  "apiKey.role",
   "trustsUserHeaders",
 ] as const;
 
-/** Live keys of live accounts. */
+/** Live keys of live accounts; a key of a member only while there is that member. */
 export const liveKeys = (db: Db) =>
   db
     .selectFrom("apiKey")
     .innerJoin("account", "account.accountId", "apiKey.accountId")
+    .leftJoin("member", (join) =>
+      join.onRef("member.memberId", "=", "apiKey.memberId").onRef("member.accountId", "=", "apiKey.accountId"),
+    )
+    .where((key) => key.or([key("apiKey.memberId", "is", null), key("member.memberId", "is not", null)]))
     .where("revokedAt", "is", null)
     .where("deletedAt", "is", null);
 
 export const liveKeyRows = (db: Db) =>
   liveKeys(db)
     .select([...accountColumns, "tokenId as key", "lookup", ...ruleColumns])
+    .select(["member.memberId as memberId", "member.role as memberRole", "member.personId as memberPerson"])
     .select([
       sql<boolean>`account.monthly_limit is not null`.as("hasAccountLimit"),
       sql<boolean>`api_key.monthly_limit is not null`.as("hasKeyLimit"),
@@ -88,9 +93,16 @@ export const liveKeyRows = (db: Db) =>
 
 export const signingKeyRows = (db: Db) => liveKeyRows(db).select(["ciphertext", "wrappedDek"]);
 
-/** Moves the account's columns of a key's row into a record of their own. */
-export function keyOf<Row extends Omit<KeyRow, "account"> & AccountRow>(row: Row) {
-  const { account, email, displayName, isAdmin, suspendReason, mayPrioritize, createdAtMs, ...key } = row;
+interface KeyMember {
+  readonly memberId: MemberId | null;
+  readonly memberRole: MemberRole | null;
+  readonly memberPerson: AccountId | null;
+}
+
+/** Moves the member's and the account's columns of a key's row into a record of their own. */
+export function keyOf<Row extends Omit<KeyRow, "account" | "member"> & AccountRow & KeyMember>(row: Row) {
+  const { account, email, displayName, isAdmin, suspendReason, mayPrioritize, createdAtMs, ...rest } = row;
+  const { memberId: id, memberRole: role, memberPerson: person, ...key } = rest;
   const owner = { account, email, displayName, isAdmin, suspendReason, mayPrioritize, createdAtMs };
-  return { ...key, account: owner };
+  return { ...key, account: owner, member: id === null || role === null ? null : { id, role, person } };
 }

@@ -9,6 +9,7 @@ import type { Db, Trx } from "../core/schema.ts";
 import { writeLedger } from "../money/ledger-rows.ts";
 import { accountColumns, isNameTaken, keyOf, liveKeyRows, liveKeys, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
+import { insertOwner, ownerRefusal } from "./member-rows.ts";
 
 /** Two concurrent first starts must create one account. */
 const firstAccountLock = 7_205_002;
@@ -30,16 +31,18 @@ export function createAccountStore(db: Db): AccountStore {
             if (await hasAccounts(trx)) return "not_empty";
           }
           if (await isRetired(trx, request.kekVersion)) return "kek_retired";
+          const refusal = request.owner && (await ownerRefusal(trx, request.owner.person));
+          if (refusal) return refusal;
           await insertAccount(trx, request);
           await announce(trx, "account", request.account);
-          await announce(trx, "key", request.key.key);
+          if (request.key) await announce(trx, "key", request.key.key);
           return "created";
         });
       } catch (error) {
         const constraint = uniqueViolation(error);
         if (constraint === "account_pkey") return "id_taken";
         if (constraint === "account_email_key") return "email_taken";
-        if (isNameTaken(constraint)) return "name_taken";
+        if (isNameTaken(constraint) || constraint === "account_team_name_key") return "name_taken";
         throw error;
       }
     },
@@ -134,10 +137,12 @@ async function insertAccount(trx: Trx, request: NewAccount): Promise<void> {
       isAdmin: request.isAdmin,
       wrappedDek: request.wrappedDek,
       kekVersion: request.kekVersion,
-      emailVerified: request.passwordHash === undefined,
-      wasVerified: request.passwordHash === undefined,
+      emailVerified: request.passwordHash === undefined && !request.owner,
+      wasVerified: request.passwordHash === undefined && !request.owner,
+      ...(request.owner && { isTeamAccount: true, teamDisplayName: request.displayName }),
     })
     .execute();
+  if (request.owner) await insertOwner(trx, request.account, request.owner);
   if (request.passwordHash !== undefined)
     await trx.insertInto("password").values({ accountId: request.account, hash: request.passwordHash }).execute();
   if (request.identity) {
@@ -155,11 +160,13 @@ async function insertAccount(trx: Trx, request: NewAccount): Promise<void> {
       })
       .execute();
   }
-  const { key, ...secret } = request.key;
-  await trx
-    .insertInto("apiKey")
-    .values({ tokenId: key, accountId: request.account, ...secret })
-    .execute();
+  if (request.key) {
+    const { key, ...secret } = request.key;
+    await trx
+      .insertInto("apiKey")
+      .values({ tokenId: key, accountId: request.account, ...secret })
+      .execute();
+  }
   await trx
     .insertInto("budget")
     .values({

@@ -44,10 +44,10 @@ export const auditSystem = (trx: Trx, action: Omit<AuditEntry, "actor" | "ip">):
 /** Writes a change that an account made to itself. */
 export const auditOwn = (
   trx: Trx,
-  { account, ip }: Actor,
+  { account, ip, by = account }: Actor,
   action: string,
   change: Pick<AuditEntry, "before" | "after"> = {},
-): Promise<void> => writeAudit(trx, { actor: account, action, subject: account, account, ip, ...change });
+): Promise<void> => writeAudit(trx, { actor: by, action, subject: account, account, ip, ...change });
 
 export function createAuditStore(db: Db): AuditStore {
   return asked<AuditStore>({

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { ProfileOutcome, ProfileStore } from "../../accounts/store.ts";
+import type { EndRefusal, ProfileOutcome, ProfileStore } from "../../accounts/store.ts";
 import type { Actor } from "../../act.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
@@ -10,7 +10,8 @@ import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { queueMail } from "../work/mail-store.ts";
 import { accountColumns, hasOtherAdmin, isNameTaken, liveAccount, lockAdmins } from "./account-rows.ts";
-import { auditOwn } from "./audit-rows.ts";
+import { auditAct, auditOwn } from "./audit-rows.ts";
+import { deleteMember, organizationWithoutOtherOwner } from "./member-rows.ts";
 
 export function createProfileStore(db: Db): ProfileStore {
   return asked<ProfileStore>({
@@ -84,7 +85,7 @@ export function createProfileStore(db: Db): ProfileStore {
         .orderBy("name")
         .execute(),
 
-    addSshKey: (account, key) =>
+    addSshKey: (account, key, member) =>
       db
         .insertInto("sshKey")
         .values({
@@ -94,6 +95,7 @@ export function createProfileStore(db: Db): ProfileStore {
           publicKey: key.key,
           fingerprint: key.fingerprint,
           createdAt: new Date(key.createdAtMs),
+          memberId: member,
         })
         .onConflict((conflict) => conflict.constraint("ssh_key_name").doNothing())
         .$call(affectsRow),
@@ -119,16 +121,42 @@ const audited = ({ email, displayName }: { email: string; displayName: string })
   display_name: displayName,
 });
 
-async function mayEnd(trx: Trx, account: AccountId): Promise<"yes" | "gone" | "last_admin"> {
+async function mayEnd(trx: Trx, account: AccountId): Promise<"yes" | EndRefusal> {
   await lockAdmins(trx);
   const row = await liveAccount(trx, account).select("isAdmin").forUpdate().executeTakeFirst();
   if (!row) return "gone";
+  const lastOwnerOf = await organizationWithoutOtherOwner(trx, account);
+  if (lastOwnerOf !== undefined) return { lastOwnerOf };
   if (!row.isAdmin) return "yes";
   return (await hasOtherAdmin(trx, account)) ? "yes" : "last_admin";
 }
 
+/** The person leaves their organisations, as if they were removed. */
+async function endMemberships(trx: Trx, actor: Actor): Promise<void> {
+  const memberships = await trx
+    .selectFrom("member")
+    .select(["memberId as id", "accountId as organization", "role"])
+    .where("personId", "=", actor.account)
+    .execute();
+  for (const { id, organization, role } of memberships) {
+    const { keys } = await deleteMember(trx, id);
+    await auditAct(
+      trx,
+      { by: actor.by ?? actor.account, ip: actor.ip },
+      {
+        action: "member.remove",
+        subject: id,
+        account: organization,
+        before: { person: actor.account, role },
+        after: { keys_revoked: keys },
+      },
+    );
+    await announce(trx, "account", organization);
+  }
+}
+
 /** Deletes an account. Ledger, usage, audit and the revoked keys stay, as records. */
-export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gone" | "last_admin" | "has_deployments"> {
+export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | EndRefusal | "has_deployments"> {
   const { account } = actor;
   const may = await mayEnd(trx, account);
   if (may !== "yes") return may;
@@ -147,6 +175,7 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     .limit(1)
     .executeTakeFirst();
   if (left || adapter) return "has_deployments";
+  await endMemberships(trx, actor);
   // Includes requests with a webhook and their calls: they have no receiver any more.
   const ownRows = [
     "loginSession",
@@ -158,6 +187,8 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     "providerSignIn",
     "identity",
     "sshKey",
+    "member",
+    "invitation",
     "programApplication",
     "voice",
     "modelMeta",

@@ -1,13 +1,15 @@
 // Tables of accounts, keys, sign-in, limits and the audit log.
 
 import type { ColumnType, Generated } from "kysely";
-import type { AccountId, KeyId } from "../../../proto/ids.ts";
+import type { AccountId, KeyId, MemberId } from "../../../proto/ids.ts";
 import type { SuspendReason } from "../../../proto/suspend-reason.ts";
 import type {
   ApplicationStatus,
   ChallengePurpose,
   FactorKind,
   KeyRole,
+  MemberRole,
+  MemberSource,
   RequiredFor,
   SessionFactor,
 } from "../../accounts/store.ts";
@@ -78,6 +80,33 @@ export interface AccountTables {
     createdAt: DefaultTime;
     lastUsedAt: Time | null;
     revokedAt: Time | null;
+    /** Who created it in an organisation, and whose role bounds it. It is not valid without that member. Null: the account itself. */
+    memberId: Generated<MemberId | null>;
+  };
+  /** People and service accounts of an organisation. */
+  member: {
+    memberId: MemberId;
+    /** The organisation. */
+    accountId: AccountId;
+    /** Null: a service account. */
+    personId: AccountId | null;
+    /** Of a service account; empty for a person. */
+    name: string;
+    role: MemberRole;
+    source: MemberSource;
+    createdAt: DefaultTime;
+  };
+  /** Links by which a person becomes a member, once. Their tickets are rows of sign_in_challenge. */
+  invitation: {
+    invitationId: string;
+    accountId: AccountId;
+    role: MemberRole;
+    /** Only a person with this verified address may use it; at most one per address. Null: whoever has the link. */
+    email: string | null;
+    /** Ends with this member. Null: the account itself. */
+    createdBy: MemberId | null;
+    createdAt: DefaultTime;
+    expiresAt: Time;
   };
   /** Current reasons for which the account is suspended. */
   accountSuspension: {
@@ -147,6 +176,8 @@ export interface AccountTables {
     publicKey: string;
     fingerprint: string;
     createdAt: DefaultTime;
+    /** Who added it in an organisation; it is deleted with that member. */
+    memberId: Generated<MemberId | null>;
   };
   /** Append only: a trigger refuses everything but inserts. */
   audit: {

@@ -9,6 +9,7 @@ import { epochMs, now } from "../core/time.ts";
 import { setMonthlyLimit } from "../money/limit-store.ts";
 import { keyOf, lockAccount, ruleColumns, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
+import { lockMember } from "./member-rows.ts";
 
 /** Columns of a KeyRecord. */
 const recordColumns = [
@@ -16,6 +17,7 @@ const recordColumns = [
   "name",
   "fragment",
   "monthlyLimit",
+  "memberId",
   ...ruleColumns,
   epochMs("createdAt").as("createdAtMs"),
   epochMs<null>("lastUsedAt").as("lastUsedAtMs"),
@@ -26,21 +28,22 @@ export function createTokenStore(db: Db): TokenStore {
     db.selectFrom("apiKey").select(recordColumns).where("accountId", "=", account).where("revokedAt", "is", null);
 
   return asked<TokenStore>({
-    async createKey(account, { key: id, ...key }, rules, budget, act) {
+    async createKey(account, { key: id, ...key }, rules, budget, act, member) {
       try {
         return await inTransaction(db, async (trx) => {
           // Locked until commit: an account that is being deleted must not get a key after its keys were revoked.
           if (!(await lockAccount(trx, account, budget ? "forUpdate" : "forShare"))) return "account_gone";
+          if (member !== null && !(await lockMember(trx, account, member))) return "member_gone";
           const row = await trx
             .insertInto("apiKey")
-            .values({ tokenId: id, accountId: account, ...key, ...ruleValues(rules) })
+            .values({ tokenId: id, accountId: account, ...key, ...ruleValues(rules), memberId: member })
             .returning(recordColumns)
             .executeTakeFirstOrThrow();
           await auditAct(trx, act, {
             action: "key.create",
             subject: id,
             account,
-            after: { name: key.name, ...audited(row) },
+            after: { name: key.name, ...audited(row), ...(member === null ? {} : { member }) },
           });
           if (budget) await setMonthlyLimit(trx, { account, key: id }, budget.limit, budget.month, act);
           await announce(trx, "key", id);

@@ -41,6 +41,7 @@ import * as signInEpoch from "../migrations/0080-sign-in-epoch.ts";
 import * as unsummedEndUsers from "../migrations/0081-unsummed-end-users.ts";
 import * as usageRent from "../migrations/0089-usage-rent.ts";
 import * as identityProviders from "../migrations/0090-identity-providers.ts";
+import * as members from "../migrations/0091-members.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -85,6 +86,7 @@ const migrations: Record<string, Migration> = {
   "0081-unsummed-end-users": unsummedEndUsers,
   "0089-usage-rent": usageRent,
   "0090-identity-providers": identityProviders,
+  "0091-members": members,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+import type { MemberRole } from "../../accounts/store.ts";
 import type { DashboardRow, DashboardStore } from "../../agent-instances/store.ts";
 import { writeAudit } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
@@ -13,13 +14,14 @@ const sweptAtOnce = 1_000;
 const mayOpen = sql<boolean>`d.kind = 'agent_instance' and d.status in ('deployed', 'updating')
   and c.account_id = d.account_id and c.deleted_at is null and c.suspend_reason is null`;
 
-export function createDashboardStore(db: Db): DashboardStore {
+/** `changers`: roles of members that may open dashboards. */
+export function createDashboardStore(db: Db, changers: readonly MemberRole[]): DashboardStore {
   return asked<DashboardStore>({
-    launch: ({ hash, id, account, forMs }, maxVisits, { ip, key, login }) =>
+    launch: ({ hash, id, account, forMs }, maxVisits, { ip, key, login, member, by }) =>
       inTransaction(db, async (trx) => {
         const { numAffectedRows } = await sql`
-          insert into dashboard_visit (visit_hash, deploy_id, account_id, key_id, login, expires_at)
-          select ${hash}, d.deploy_id, d.account_id, ${key ?? null}::text, ${login ?? null}::bytea, now() + ${interval(forMs)}
+          insert into dashboard_visit (visit_hash, deploy_id, account_id, key_id, login, member_id, expires_at)
+          select ${hash}, d.deploy_id, d.account_id, ${key ?? null}::text, ${login ?? null}::bytea, ${member ?? null}::text, now() + ${interval(forMs)}
           from deployment d, account c
           where d.deploy_id = ${id} and d.account_id = ${account} and ${mayOpen}`.execute(trx);
         if (numAffectedRows !== 1n) return false;
@@ -27,7 +29,7 @@ export function createDashboardStore(db: Db): DashboardStore {
           delete from dashboard_visit where visit_hash in (
             select visit_hash from dashboard_visit where deploy_id = ${id}
             order by created_at desc, visit_hash offset ${maxVisits})`.execute(trx);
-        await writeAudit(trx, { actor: account, action: "agent_instance.launch", subject: id, account, ip });
+        await writeAudit(trx, { actor: by ?? account, action: "agent_instance.launch", subject: id, account, ip });
         return true;
       }),
 
@@ -59,6 +61,8 @@ export function createDashboardStore(db: Db): DashboardStore {
           and (v.key_id is null or exists (
             select from api_key k where k.token_id = v.key_id and k.account_id = v.account_id and k.revoked_at is null))
           and (v.login is null or exists (select from login_session s where s.lookup = v.login and s.expires_at > now()))
+          and (v.member_id is null or exists (
+            select from member m where m.member_id = v.member_id and m.role = any(${changers})))
           and d.status <> 'deleted' and c.deleted_at is null and c.suspend_reason is null
         order by i.created_at desc nulls last limit 1`.execute(db);
       const [row] = rows;

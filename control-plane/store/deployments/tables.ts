@@ -3,7 +3,7 @@
 import type { ColumnType, Generated } from "kysely";
 import type { FormatSkill } from "../../../proto/api-formats.ts";
 import type { GpuType } from "../../../proto/gpu.ts";
-import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId, KeyId } from "../../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId, KeyId, MemberId } from "../../../proto/ids.ts";
 import type { InstancePhase } from "../../../proto/instance-phase.ts";
 import type { BackupState, Operation } from "../../agent-instances/store.ts";
 import type {
@@ -240,9 +240,10 @@ export interface DeploymentsTables {
     visitHash: Buffer;
     deployId: DeploymentId;
     accountId: AccountId;
-    /** Key or session that created it: the visit ends with it. */
+    /** Key or session that created it, and the member in an organisation: the visit ends with them. */
     keyId: KeyId | null;
     login: Buffer | null;
+    memberId: Generated<MemberId | null>;
     /** The launch token was exchanged for a cookie. */
     isOpen: Generated<boolean>;
     createdAt: DefaultTime;
@@ -254,9 +255,10 @@ export interface DeploymentsTables {
     ticketHash: Buffer;
     deployId: DeploymentId;
     accountId: AccountId;
-    /** Key or session that requested it: the terminal ends with it. */
+    /** Key or session that requested it, and the member in an organisation: the terminal ends with them. */
     keyId: KeyId | null;
     login: Buffer | null;
+    memberId: Generated<MemberId | null>;
     /** The client's address. */
     ip: string;
     /** When the ticket was used. */

@@ -80,6 +80,8 @@ const emptied = [
   "limit_alert",
   "mail",
   "login_session",
+  "invitation",
+  "member",
   "model_alias",
   "model_meta",
   "password",

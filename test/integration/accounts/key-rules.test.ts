@@ -52,7 +52,7 @@ async function open(rules: Partial<KeyRules>) {
   };
   const mint = (models: string[] | undefined) =>
     scoped.mint(
-      account,
+      { account },
       { apiKeyName: "ci", models, expiresAtS: undefined, expiresDeltaS: undefined, limitUsd: undefined },
       act,
     );

@@ -47,7 +47,7 @@ describe("API keys", () => {
     const first = await tokens.create(account, "ci", noRules, act);
     await expect(tokens.create(account, "ci", noRules, act)).rejects.toMatchObject({ code: "name_taken" });
     await tokens.create(other, "ci", noRules, { ...act, by: other });
-    await tokens.revoke(account, first.key, act);
+    await tokens.revoke({ account }, first.key, act);
     const second = await tokens.create(account, "ci", noRules, act);
     expect(second.key).not.toBe(first.key);
   });
@@ -64,7 +64,7 @@ describe("API keys", () => {
     const made = await tokens.create(account, "ci", noRules, act);
     for (const name of [made.key, made.token]) {
       expect(await tokens.get(other, name)).toBeUndefined();
-      expect(await tokens.revoke(other, name, { ...act, by: other })).toBeUndefined();
+      expect(await tokens.revoke({ account: other }, name, { ...act, by: other })).toBeUndefined();
       const caller = { account: other, key: "key-of-other" as KeyId };
       expect(await tokens.change(caller, name, { allowedIps: ["10.0.0.0/8"] }, act)).toBeUndefined();
     }
@@ -74,8 +74,8 @@ describe("API keys", () => {
   it("are not found once revoked, by id or by secret", async () => {
     const { tokens, account, act } = await open();
     const made = await tokens.create(account, "ci", noRules, act);
-    expect(await tokens.revoke(account, made.token, act)).toMatchObject({ key: made.key });
-    expect(await tokens.revoke(account, made.key, act)).toBeUndefined();
+    expect(await tokens.revoke({ account }, made.token, act)).toMatchObject({ key: made.key });
+    expect(await tokens.revoke({ account }, made.key, act)).toBeUndefined();
     expect(await tokens.get(account, made.token)).toBeUndefined();
     expect((await tokens.list(account)).map(({ name }) => name)).toEqual(["auto"]);
   });
@@ -101,7 +101,7 @@ describe("API keys", () => {
     const { world, tokens, account, act } = await open();
     const made = await tokens.create(account, "ci", noRules, act);
     await tokens.change({ account, key: made.key }, made.key, { allowedIps: ["192.0.2.7"] }, act);
-    await tokens.revoke(account, made.key, act);
+    await tokens.revoke({ account }, made.key, act);
     const rows = await world.db.selectFrom("audit").selectAll().orderBy("auditId").execute();
     const own = rows.filter(({ subject }) => subject === made.key);
     expect(own.map(({ action, actor: by, ip }) => [action, by, ip])).toEqual(

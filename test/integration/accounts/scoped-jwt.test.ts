@@ -7,9 +7,9 @@ import { createAuthenticator } from "../../../control-plane/accounts/authenticat
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
 import { noRules } from "../../../control-plane/accounts/key-rules.ts";
+import { roleRefusal } from "../../../control-plane/accounts/permissions.ts";
 import { createScopedJwts, mintLimit } from "../../../control-plane/accounts/scoped-jwt.ts";
 import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
-import { roleRefusal } from "../../../control-plane/http/core/role-refusal.ts";
 import { createAttemptStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import type { KeyId } from "../../../proto/ids.ts";
@@ -67,7 +67,11 @@ async function replica(world: World) {
 describe("a scoped token", () => {
   it("is created, used and inspected only by its account, with any of its keys", async () => {
     const { world, scoped, account, act, key } = await open();
-    const token = await scoped.mint(account, { ...request, models: ["a/b"], expiresDeltaS: 60, limitUsd: 0.25 }, act);
+    const token = await scoped.mint(
+      { account },
+      { ...request, models: ["a/b"], expiresDeltaS: 60, limitUsd: 0.25 },
+      act,
+    );
     const used = await (await replica(world))(token);
     expect(used).toMatchObject({ account, key: key.key, via: "jwt" });
     const budget = used.spending.token?.budget ?? "";
@@ -88,7 +92,7 @@ describe("a scoped token", () => {
   it("has the claim `model` if created for one model, so that any JWT library can read it", async () => {
     const { scoped, account, act } = await open();
     const claimsOf = async (models: readonly string[] | undefined) => {
-      const [, payload = ""] = (await scoped.mint(account, { ...request, models }, act)).split(".");
+      const [, payload = ""] = (await scoped.mint({ account }, { ...request, models }, act)).split(".");
       return JSON.parse(Buffer.from(payload, "base64url").toString()) as Record<string, unknown>;
     };
     expect(await claimsOf(["a/b"])).toMatchObject({ model: "a/b", models: ["a/b"] });
@@ -99,7 +103,7 @@ describe("a scoped token", () => {
 
   it("for realtime sessions has a role that allows nothing else", async () => {
     const { world, scoped, account, act } = await open();
-    const token = await scoped.mint(account, { ...request, models: ["a/b"], scope: "realtime" }, act);
+    const token = await scoped.mint({ account }, { ...request, models: ["a/b"], scope: "realtime" }, act);
     const used = await (await replica(world))(token);
     expect(used).toMatchObject({ role: "realtime", via: "jwt", isAdmin: false });
     expect(roleRefusal("realtime", used)).toBeUndefined();
@@ -109,35 +113,40 @@ describe("a scoped token", () => {
 
   it("is refused above an account's limit until its window ends", async () => {
     const { world, scoped, account, act } = await open();
-    await scoped.mint(account, request, act);
+    await scoped.mint({ account }, request, act);
     await world.pool.query("update sign_in_attempt set taken = $1", [mintLimit.max]);
-    await expect(scoped.mint(account, request, act)).rejects.toMatchObject({ code: "too_many_attempts" });
+    await expect(scoped.mint({ account }, request, act)).rejects.toMatchObject({ code: "too_many_attempts" });
     await world.pool.query("update sign_in_attempt set expires_at = now() - interval '1 second'");
-    await expect(scoped.mint(account, request, act)).resolves.toMatch(/^jwt:/);
+    await expect(scoped.mint({ account }, request, act)).resolves.toMatch(/^jwt:/);
   });
 
   it("lives a year by default, and no longer", async () => {
     const { scoped, account, act } = await open();
     const year = 365 * 24 * 3600;
-    const whole = await scoped.inspect(account, await scoped.mint(account, request, act));
+    const whole = await scoped.inspect(account, await scoped.mint({ account }, request, act));
     expect(Math.abs(whole.expiresAtS - nowS() - year)).toBeLessThan(60);
     expect(whole).toMatchObject({ models: null, limit: null });
     const at = nowS() + 1000;
     expect(
-      await scoped.inspect(account, await scoped.mint(account, { ...request, expiresAtS: at }, act)),
+      await scoped.inspect(account, await scoped.mint({ account }, { ...request, expiresAtS: at }, act)),
     ).toMatchObject({
       expiresAtS: at,
     });
     for (const expiry of [{ expiresAtS: nowS() - 1 }, { expiresAtS: at + year }, { expiresAtS: at, expiresDeltaS: 5 }])
-      await expect(scoped.mint(account, { ...request, ...expiry }, act)).rejects.toMatchObject({ code: "bad_expiry" });
+      await expect(scoped.mint({ account }, { ...request, ...expiry }, act)).rejects.toMatchObject({
+        code: "bad_expiry",
+      });
   });
 
   it("needs a live key of that name, and its creation is audited without the token", async () => {
     const { world, scoped, tokens, account, act, key } = await open();
-    await expect(scoped.mint(account, { ...request, apiKeyName: "CI" }, act)).rejects.toMatchObject({
+    await expect(scoped.mint({ account }, { ...request, apiKeyName: "CI" }, act)).rejects.toMatchObject({
       code: "api_key_not_found",
     });
-    const [first, second] = [await scoped.mint(account, request, act), await scoped.mint(account, request, act)];
+    const [first, second] = [
+      await scoped.mint({ account }, request, act),
+      await scoped.mint({ account }, request, act),
+    ];
     expect(first).not.toBe(second);
     const { rows } = await world.pool.query(
       "select actor, subject, ip, after::text from audit where action = 'jwt.mint'",
@@ -145,8 +154,8 @@ describe("a scoped token", () => {
     expect(rows).toHaveLength(2);
     expect(rows[0]).toMatchObject({ actor: account, subject: key.key, ip });
     expect(rows[0].after).not.toContain(first.split(".")[2] as string);
-    await tokens.revoke(account, key.key, act);
-    await expect(scoped.mint(account, request, act)).rejects.toMatchObject({ code: "api_key_not_found" });
+    await tokens.revoke({ account }, key.key, act);
+    await expect(scoped.mint({ account }, request, act)).rejects.toMatchObject({ code: "api_key_not_found" });
   });
 });
 
@@ -154,10 +163,10 @@ describe("a revoked key", () => {
   it("and its tokens are refused by every replica within 2 s, and a new key of that name does not revive them", async () => {
     const { world, scoped, tokens, account, act, key } = await open();
     const replicas = [await replica(world), await replica(world)];
-    const token = await scoped.mint(account, request, act);
+    const token = await scoped.mint({ account }, request, act);
     for (const use of replicas)
       for (const secret of [key.token, token]) expect(await use(secret)).toMatchObject({ key: key.key });
-    await tokens.revoke(account, key.key, act);
+    await tokens.revoke({ account }, key.key, act);
     const revokedMs = performance.now();
     for (const use of replicas) {
       for (const secret of [key.token, token])
@@ -167,7 +176,7 @@ describe("a revoked key", () => {
     const successor = await tokens.create(account, "ci", noRules, act);
     for (const use of replicas) {
       await expect(use(token)).rejects.toThrow(InvalidApiKey);
-      const fresh = await scoped.mint(account, request, act);
+      const fresh = await scoped.mint({ account }, request, act);
       await vi.waitFor(async () => expect(await use(fresh)).toMatchObject({ key: successor.key }), {
         timeout: 20_000,
         interval: 5,

@@ -1,4 +1,5 @@
 // A way to terminals: real rows, the real edge, a real data path of an agent, and a shell on this machine in the container's place.
+
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -8,6 +9,7 @@ import pino from "pino";
 import { afterAll, beforeAll, beforeEach, expect, vi } from "vitest";
 import { WebSocket } from "ws";
 import type { Shell } from "../../../agent/reconcile/driver.ts";
+import { permissions } from "../../../control-plane/accounts/permissions.ts";
 import { createHttp } from "../../../control-plane/http/core/create-http.ts";
 import type { TerminalBounds } from "../../../control-plane/http/terminals/terminal-edge.ts";
 import { type ChangeFeed, createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
@@ -108,7 +110,7 @@ export function openTerminals(bounds: Partial<TerminalBounds> = {}): void {
         return given.endless ? endlessShell() : shellHere();
       },
     });
-    store = createTerminalStore(world.db);
+    store = createTerminalStore(world.db, permissions.change.members);
     const ports = fakePorts();
     const terminals = createTerminals({
       store,

@@ -1,7 +1,9 @@
 // Agent instances on a real database; hosts are rows, and what they tell is written as the session would.
+
 import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import pino from "pino";
+import { permissions } from "../../../control-plane/accounts/permissions.ts";
 import { createAgentInstances } from "../../../control-plane/agent-instances/agent-instances.ts";
 import { createAgentBackups } from "../../../control-plane/agent-instances/backups.ts";
 import { dashboardAddress } from "../../../control-plane/agent-instances/dashboard-address.ts";
@@ -81,7 +83,7 @@ export async function openWorld(url: string) {
     ticketKey: Buffer.alloc(32),
   };
   const types = new Map<string, AgentType>([[workspace.id, workspace]]);
-  const dashboardStore = createDashboardStore(db);
+  const dashboardStore = createDashboardStore(db, permissions.change.members);
   const dashboards = createDashboards({
     address: dashboardAddress("http://*.localhost"),
     store: dashboardStore,

@@ -26,6 +26,7 @@ const key: Key = {
   role: "inference",
   trusts_user_headers: false,
   monthly_limit: 5,
+  member_id: null,
   fragment: "abc",
   last_used_at: null,
 };

@@ -75,6 +75,7 @@ export function openRing() {
       rows.set(id, {
         name,
         key: id,
+        member: null,
         account: {
           account: user,
           email: "ada@example.com",

@@ -3,12 +3,24 @@ import { readFileSync } from "node:fs";
 import type { FastifyInstance } from "fastify";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type KeyRole, keyRoles } from "../../../../../control-plane/accounts/key-rules.ts";
+import { type MemberRole, memberRoles } from "../../../../../control-plane/accounts/member-role.ts";
+import { permissions, type Right } from "../../../../../control-plane/accounts/permissions.ts";
 import { createHttp } from "../../../../../control-plane/http/core/create-http.ts";
-import { ada, type FakeAuthenticator, fakePorts, operator } from "../../../../fakes/ports.ts";
+import type { AccountId } from "../../../../../proto/ids.ts";
+import { fakeMembers, memberCaller, organization } from "../../../../fakes/member-ports.ts";
+import {
+  ada,
+  adasSession,
+  type FakeAuthenticator,
+  type FakeSessions,
+  fakePorts,
+  operator,
+} from "../../../../fakes/ports.ts";
 
 interface Operation {
   readonly tags: readonly string[];
   readonly security: readonly object[];
+  readonly "x-right"?: Right;
 }
 const { paths } = JSON.parse(readFileSync(new URL("../../../../../docs/openapi.json", import.meta.url), "utf8")) as {
   paths: Record<string, Record<string, Operation>>;
@@ -26,6 +38,9 @@ const exceptions: Readonly<Record<string, readonly KeyRole[]>> = {
   "POST /deploy/llm/placement": ["read", "admin"],
   "POST /deploy/hf/placement": ["read", "admin"],
   "POST /mcp": ["read", "admin"],
+  "GET /v1/permissions": keyRoles,
+  "GET /v1/invitations": ["admin"],
+  "POST /v1/invitations/preview": ["read", "admin"],
 };
 const modelLists = /^\/(v1\/models|models)\b/;
 const notInference = /^\/v1\/(webhooks|responses)\//;
@@ -77,5 +92,72 @@ describe("roles of API keys", () => {
       const isList = route.method === "GET" && modelLists.test(route.path) && expected(route).includes("inference");
       expect([route.method, route.path, isOpen]).toEqual([route.method, route.path, isList]);
     }
+  });
+});
+
+describe("roles of members", () => {
+  let app: FastifyInstance;
+  beforeAll(async () => {
+    const { deps } = fakePorts();
+    const { callers } = deps.authenticator as FakeAuthenticator;
+    const sessions = deps.sessions as FakeSessions;
+    const roles = new Map<AccountId, MemberRole>();
+    for (const role of memberRoles) {
+      const caller = memberCaller(role);
+      callers.set(`key-${role}`, caller);
+      const person = caller.member?.person as AccountId;
+      roles.set(person, role);
+      const session = { ...adasSession, cookie: `cookie-${role}`, caller: { ...adasSession.caller, account: person } };
+      sessions.open.set(session.cookie, session);
+    }
+    const members = fakeMembers((person) => roles.get(person));
+    app = await createHttp({ ...deps, members });
+  });
+  afterAll(() => app.close());
+
+  const closed = all.filter(({ security }) => security.length > 0);
+  const isAllowed = (role: MemberRole, { "x-right": right }: (typeof all)[number]) =>
+    (permissions[right as Right].members as readonly MemberRole[]).includes(role);
+
+  /** True if the caller's role is the reason of a refusal, whatever the dialect. */
+  const byRole = /Your role in this organization|concerns a person's own account|requires an operator's account/;
+  const isRefused = async (headers: Record<string, string>, { method, path }: (typeof all)[number]) => {
+    const url = path.replaceAll(/\{\w+\}/g, "x");
+    const { statusCode, body } = await app.inject({ method: method as "GET", url, headers });
+    return statusCode === 403 && byRole.test(body);
+  };
+
+  it("have a right at every route that needs a credential", () => {
+    expect(closed.length).toBeGreaterThan(150);
+    expect(closed.filter(({ "x-right": right }) => right === undefined || !(right in permissions))).toEqual([]);
+    expect(all.filter(({ security, "x-right": right }) => security.length === 0 && right !== undefined)).toMatchObject([
+      { path: "/v1/metrics/live" },
+    ]);
+  });
+
+  it.each(memberRoles)("accepts a key of the member role %s exactly where the table allows it", async (role) => {
+    for (const route of closed) {
+      const refused = await isRefused({ authorization: `Bearer key-${role}` }, route);
+      expect([route.method, route.path, refused]).toEqual([route.method, route.path, !isAllowed(role, route)]);
+    }
+  });
+
+  it.each(memberRoles)("accepts a session of the member role %s that acts there alike", async (role) => {
+    const headers = {
+      cookie: `session=cookie-${role}`,
+      "x-csrf-token": adasSession.csrfToken,
+      "x-stoker-act-as": organization,
+    };
+    // Inference takes no sessions.
+    for (const route of closed.filter(({ "x-right": right }) => right !== "infer")) {
+      const refused = await isRefused(headers, route);
+      expect([route.method, route.path, refused]).toEqual([route.method, route.path, !isAllowed(role, route)]);
+    }
+  });
+
+  it("are of no use in an organization that the person is not in", async () => {
+    const headers = { cookie: "session=cookie-owner", "x-stoker-act-as": "u:1234567890123" };
+    const answer = await app.inject({ url: "/v1/members", headers });
+    expect(answer.json()).toMatchObject({ code: "not_a_member" });
   });
 });

@@ -1,0 +1,142 @@
+// Members and invitations of organisations, as the store keeps them.
+import type { AccountId, MemberId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
+import type { NewMail } from "../new-mail.ts";
+import type { Caller, CallerMember } from "./caller.ts";
+import type { MemberRole } from "./member-role.ts";
+
+/** `created`: founded the organisation, or is a service account. `provider`: an identity provider decides on it. */
+export type MemberSource = "created" | "invited" | "provider";
+
+export const memberLimits = {
+  /** People and service accounts of one organisation. */
+  members: 500,
+  /** Invitations of one organisation that wait. */
+  invitations: 100,
+  /** Organisations of one person. */
+  organizations: 50,
+} as const;
+export const invitationLifeMs = 7 * 86_400_000;
+
+export interface MemberRecord {
+  readonly id: MemberId;
+  /** Null: a service account. */
+  readonly person: AccountId | null;
+  /** Display name of the person, or the name of the service account. */
+  readonly name: string;
+  readonly email: string | null;
+  readonly role: MemberRole;
+  readonly source: MemberSource;
+  readonly createdAtMs: number;
+}
+
+export interface OrganizationRecord {
+  readonly account: AccountId;
+  readonly displayName: string;
+  /** As members see it; changed by `POST /v1/me/team_display_name`. */
+  readonly teamDisplayName: string | null;
+  readonly member: MemberId;
+  readonly role: MemberRole;
+  readonly suspendReason: string | null;
+}
+
+export interface InvitationRecord {
+  readonly id: string;
+  readonly role: MemberRole;
+  /** Null: whoever has the link. */
+  readonly email: string | null;
+  /** Display name of who made it; null: the account itself. */
+  readonly invitedBy: string | null;
+  readonly createdAtMs: number;
+  readonly expiresAtMs: number;
+}
+
+/** An invitation as the person sees it who may accept it. */
+export interface OfferedInvitation extends Pick<InvitationRecord, "id" | "role" | "email" | "expiresAtMs"> {
+  readonly organization: AccountId;
+  readonly name: string;
+}
+
+/** A ticket names its invitation by id, or by the address that it was mailed to. */
+export interface InvitationTicket {
+  readonly organization: AccountId;
+  readonly id: string | null;
+  readonly email: string | null;
+}
+
+/** What a caller that acts in the organisation has of it. */
+export type OrganizationAccount = Pick<Caller, "account" | "displayName" | "email" | "suspendReason"> & {
+  readonly mayPrioritize: boolean;
+};
+
+/** A change by a member, or by the account itself, of others. */
+export interface MemberEditor {
+  /** False for a role above the editor's own. */
+  readonly mayChange: (role: MemberRole) => boolean;
+  readonly act: Act;
+}
+
+/** Throws as AccountStore does. Each change is one transaction with its audit row and its announcement. */
+export interface MemberStore {
+  /** Of a person in a live organisation. */
+  membership(
+    person: AccountId,
+    organization: AccountId,
+  ): Promise<{ readonly member: CallerMember; readonly account: OrganizationAccount } | undefined>;
+  /** Those of a person, oldest membership first. */
+  organizations(person: AccountId): Promise<readonly OrganizationRecord[]>;
+  members(organization: AccountId): Promise<readonly MemberRecord[]>;
+  member(organization: AccountId, id: MemberId): Promise<MemberRecord | undefined>;
+  /** Also ends the invitations that the member made. */
+  changeRole(
+    organization: AccountId,
+    id: MemberId,
+    role: MemberRole,
+    editor: MemberEditor,
+  ): Promise<"done" | "gone" | "above" | "last_owner" | "not_a_person">;
+  /** Revokes the member's keys, and ends their SSH keys, terminals and invitations. */
+  remove(
+    organization: AccountId,
+    id: MemberId,
+    editor: MemberEditor,
+  ): Promise<"done" | "gone" | "above" | "last_owner">;
+  addServiceAccount(
+    organization: AccountId,
+    member: { readonly id: MemberId; readonly name: string; readonly role: MemberRole },
+    maxMembers: number,
+    act: Act,
+  ): Promise<"done" | "gone" | "no_organization" | "full" | "name_taken">;
+  /** Makes a person a member, or changes the role of one who is; for invitations and identity providers. */
+  put(
+    organization: AccountId,
+    member: {
+      readonly id: MemberId;
+      readonly person: AccountId;
+      readonly role: MemberRole;
+      readonly source: MemberSource;
+    },
+    limits: typeof memberLimits,
+    act: Act,
+  ): Promise<"done" | "gone" | "full" | "too_many_organizations" | "last_owner">;
+  invitations(organization: AccountId, nowMs: number): Promise<readonly InvitationRecord[]>;
+  /** Replaces an earlier one for the same address. `mail`: sent to that address. */
+  invite(
+    organization: AccountId,
+    invitation: Pick<InvitationRecord, "id" | "role" | "email" | "expiresAtMs"> & {
+      readonly createdBy: MemberId | null;
+      readonly mail: NewMail | undefined;
+    },
+    maxInvitations: number,
+    act: Act,
+  ): Promise<"done" | "gone" | "no_organization" | "full" | "already_member">;
+  withdraw(organization: AccountId, id: string, editor: MemberEditor): Promise<"done" | "gone" | "above">;
+  offered(ticket: InvitationTicket, nowMs: number): Promise<OfferedInvitation | undefined>;
+  /** Uses the invitation. */
+  accept(
+    invitation: OfferedInvitation,
+    member: { readonly id: MemberId; readonly person: AccountId },
+    limits: typeof memberLimits,
+    ip: string,
+    nowMs: number,
+  ): Promise<"done" | "gone" | "already_member" | "full" | "too_many_organizations">;
+}

@@ -1,0 +1,330 @@
+import { sql } from "kysely";
+import type { AccountId, MemberId } from "../../../proto/ids.ts";
+import type { MemberRecord, MemberRole, MemberStore, OfferedInvitation } from "../../accounts/store.ts";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction, uniqueViolation } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
+import { findsRow } from "../core/rows.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
+import { queueInvitation } from "../work/mail-store.ts";
+import { accountColumns, liveAccount, lockAccount } from "./account-rows.ts";
+import { auditAct } from "./audit-rows.ts";
+import { countOrganizations, deleteMember, hasOtherOwner } from "./member-rows.ts";
+
+export function createMemberStore(db: Db): MemberStore {
+  return asked<MemberStore>({
+    async membership(person, organization) {
+      const row = await db
+        .selectFrom("member")
+        .innerJoin("account", "account.accountId", "member.accountId")
+        .select([...accountColumns, "memberId as id", "member.role", "personId as person"])
+        .where("member.accountId", "=", organization)
+        .where("personId", "=", person)
+        .where("deletedAt", "is", null)
+        .executeTakeFirst();
+      if (!row) return undefined;
+      const { id, role, person: of, ...account } = row;
+      return { member: { id, role, person: of }, account };
+    },
+
+    organizations: (person) =>
+      db
+        .selectFrom("member")
+        .innerJoin("account", "account.accountId", "member.accountId")
+        .select(["account.accountId as account", "displayName", "teamDisplayName", "suspendReason"])
+        .select(["memberId as member", "member.role"])
+        .where("personId", "=", person)
+        .where("deletedAt", "is", null)
+        .orderBy("member.createdAt")
+        .orderBy("member.accountId")
+        .execute(),
+
+    members: (organization) => records(db, organization).orderBy("member.createdAt").orderBy("memberId").execute(),
+
+    member: (organization, id) => records(db, organization).where("memberId", "=", id).executeTakeFirst(),
+
+    changeRole: (organization, id, role, { mayChange, act }) =>
+      inTransaction(db, async (trx) => {
+        const found = await lockedMember(trx, organization, id);
+        if (!found) return "gone";
+        if (!mayChange(found.role) || !mayChange(role)) return "above";
+        if (found.role === role) return "done";
+        if (role === "owner" && found.person === null) return "not_a_person";
+        if (await isLastOwner(trx, organization, found)) return "last_owner";
+        await setRole(trx, organization, found, role, act);
+        return "done";
+      }),
+
+    remove: (organization, id, { mayChange, act }) =>
+      inTransaction(db, async (trx) => {
+        const found = await lockedMember(trx, organization, id);
+        if (!found) return "gone";
+        if (!mayChange(found.role)) return "above";
+        if (await isLastOwner(trx, organization, found)) return "last_owner";
+        const { keys } = await deleteMember(trx, id);
+        await auditAct(trx, act, {
+          action: "member.remove",
+          subject: id,
+          account: organization,
+          before: audited(found),
+          after: { keys_revoked: keys },
+        });
+        await announce(trx, "account", organization);
+        return "done";
+      }),
+
+    async addServiceAccount(organization, { id, name, role }, maxMembers, act) {
+      try {
+        return await inTransaction(db, async (trx) => {
+          const refusal = await organizationRefusal(trx, organization);
+          if (refusal) return refusal;
+          if ((await countMembers(trx, organization)) >= maxMembers) return "full";
+          await insertMember(trx, { id, organization, person: null, name, role, source: "created" }, act);
+          return "done";
+        });
+      } catch (error) {
+        if (uniqueViolation(error) === "member_service_name") return "name_taken";
+        throw error;
+      }
+    },
+
+    put: (organization, { id, person, role, source }, limits, act) =>
+      inTransaction(db, async (trx) => {
+        if (!(await lockAccount(trx, person)) || !(await lockAccount(trx, organization))) return "gone";
+        const before = await memberOf(trx, organization, person);
+        if (before) {
+          // What people decided, a provider does not change.
+          if (before.role === role || before.source !== source) return "done";
+          if (await isLastOwner(trx, organization, before)) return "last_owner";
+          await setRole(trx, organization, before, role, act);
+          return "done";
+        }
+        if ((await countMembers(trx, organization)) >= limits.members) return "full";
+        if ((await countOrganizations(trx, person)) >= limits.organizations) return "too_many_organizations";
+        await insertMember(trx, { id, organization, person, name: "", role, source }, act);
+        return "done";
+      }),
+
+    invitations: (organization, nowMs) =>
+      db
+        .selectFrom("invitation")
+        .leftJoin("member", "member.memberId", "invitation.createdBy")
+        .leftJoin("account", "account.accountId", "member.personId")
+        .select(["invitationId as id", "invitation.role", "invitation.email"])
+        .select(sql<string | null>`coalesce(account.display_name, member.name)`.as("invitedBy"))
+        .select([epochMs("invitation.createdAt").as("createdAtMs"), epochMs("expiresAt").as("expiresAtMs")])
+        .where("invitation.accountId", "=", organization)
+        .where("expiresAt", ">", new Date(nowMs))
+        .orderBy("invitation.createdAt", "desc")
+        .orderBy("invitationId")
+        .execute(),
+
+    invite: (organization, { id, role, email, expiresAtMs, createdBy, mail }, maxInvitations, act) =>
+      inTransaction(db, async (trx) => {
+        const refusal = await organizationRefusal(trx, organization);
+        if (refusal) return refusal;
+        if (email !== null && (await isMemberAddress(trx, organization, email))) return "already_member";
+        await trx
+          .deleteFrom("invitation")
+          .where("accountId", "=", organization)
+          .where(sql<boolean>`(expires_at <= now() or lower(email) = lower(${email}::text))`)
+          .execute();
+        if ((await countInvitations(trx, organization)) >= maxInvitations) return "full";
+        await trx
+          .insertInto("invitation")
+          .values({
+            invitationId: id,
+            accountId: organization,
+            role,
+            email,
+            createdBy,
+            expiresAt: new Date(expiresAtMs),
+          })
+          .execute();
+        const after = { role, email };
+        await auditAct(trx, act, { action: "invitation.create", subject: id, account: organization, after });
+        if (mail && email !== null) await queueInvitation(trx, mail, email);
+        return "done";
+      }),
+
+    withdraw: (organization, id, { mayChange, act }) =>
+      inTransaction(db, async (trx) => {
+        const found = await trx
+          .selectFrom("invitation")
+          .select(["role", "email"])
+          .where("accountId", "=", organization)
+          .where("invitationId", "=", id)
+          .forUpdate()
+          .executeTakeFirst();
+        if (!found) return "gone";
+        if (!mayChange(found.role)) return "above";
+        await trx.deleteFrom("invitation").where("invitationId", "=", id).execute();
+        await auditAct(trx, act, { action: "invitation.delete", subject: id, account: organization, before: found });
+        return "done";
+      }),
+
+    async offered({ organization, id, email }, nowMs) {
+      if (id === null && email === null) return undefined;
+      const row = await db
+        .selectFrom("invitation")
+        .innerJoin("account", "account.accountId", "invitation.accountId")
+        .select(["invitationId as id", "invitation.role", "invitation.email", "account.accountId as organization"])
+        .select(sql<string>`coalesce(team_display_name, display_name)`.as("name"))
+        .select(epochMs("expiresAt").as("expiresAtMs"))
+        .where("invitation.accountId", "=", organization)
+        .where("deletedAt", "is", null)
+        .where("expiresAt", ">", new Date(nowMs))
+        .$if(id !== null, (by) => by.where("invitationId", "=", id as string))
+        .$if(id === null, (by) => by.where(sql<boolean>`lower(invitation.email) = lower(${email})`))
+        .executeTakeFirst();
+      return row;
+    },
+
+    accept: ({ id, organization }, member, limits, ip, nowMs) =>
+      inTransaction(db, async (trx) => {
+        const { person } = member;
+        // The person before the organisation, as the end of a person's account locks them.
+        if (!(await lockAccount(trx, person)) || !(await lockAccount(trx, organization))) return "gone";
+        if (await memberOf(trx, organization, person)) return "already_member";
+        if ((await countMembers(trx, organization)) >= limits.members) return "full";
+        if ((await countOrganizations(trx, person)) >= limits.organizations) return "too_many_organizations";
+        const used = await trx
+          .deleteFrom("invitation")
+          .where("invitationId", "=", id)
+          .where("accountId", "=", organization)
+          .where("expiresAt", ">", new Date(nowMs))
+          .returning("role")
+          .executeTakeFirst();
+        if (!used) return "gone";
+        const act = { by: person, ip };
+        await insertMember(
+          trx,
+          { id: member.id, organization, person, name: "", role: used.role, source: "invited" },
+          act,
+        );
+        return "done";
+      }),
+  });
+}
+
+const records = (db: Db, organization: AccountId) =>
+  db
+    .selectFrom("member")
+    .leftJoin("account", "account.accountId", "member.personId")
+    .select(["memberId as id", "personId as person", "member.role", "source", "email"])
+    .select(sql<string>`coalesce(display_name, member.name)`.as("name"))
+    .select(epochMs("member.createdAt").as("createdAtMs"))
+    .where("member.accountId", "=", organization);
+
+type FoundMember = Pick<MemberRecord, "id" | "person" | "role" | "source">;
+
+const memberColumns = ["memberId as id", "personId as person", "role", "source"] as const;
+
+/** Locks the organisation, whose members then do not change. */
+async function lockedMember(trx: Trx, organization: AccountId, id: MemberId): Promise<FoundMember | undefined> {
+  if (!(await lockAccount(trx, organization))) return undefined;
+  return trx
+    .selectFrom("member")
+    .select(memberColumns)
+    .where("accountId", "=", organization)
+    .where("memberId", "=", id)
+    .forUpdate()
+    .executeTakeFirst();
+}
+
+const memberOf = (trx: Trx, organization: AccountId, person: AccountId): Promise<FoundMember | undefined> =>
+  trx
+    .selectFrom("member")
+    .select(memberColumns)
+    .where("accountId", "=", organization)
+    .where("personId", "=", person)
+    .executeTakeFirst();
+
+const isLastOwner = async (trx: Trx, organization: AccountId, { role, person }: FoundMember): Promise<boolean> =>
+  role === "owner" && person !== null && !(await hasOtherOwner(trx, organization, person));
+
+async function organizationRefusal(trx: Trx, organization: AccountId): Promise<"gone" | "no_organization" | undefined> {
+  const row = await liveAccount(trx, organization).select("isTeamAccount").forNoKeyUpdate().executeTakeFirst();
+  if (!row) return "gone";
+  return row.isTeamAccount ? undefined : "no_organization";
+}
+
+async function countMembers(trx: Trx, organization: AccountId): Promise<number> {
+  const { count } = await trx
+    .selectFrom("member")
+    .select(sql<number>`count(*)::int`.as("count"))
+    .where("accountId", "=", organization)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+async function countInvitations(trx: Trx, organization: AccountId): Promise<number> {
+  const { count } = await trx
+    .selectFrom("invitation")
+    .select(sql<number>`count(*)::int`.as("count"))
+    .where("accountId", "=", organization)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+const isMemberAddress = (trx: Trx, organization: AccountId, email: string): Promise<boolean> =>
+  trx
+    .selectFrom("member")
+    .innerJoin("account", "account.accountId", "member.personId")
+    .select("memberId")
+    .where("member.accountId", "=", organization)
+    .where(sql<boolean>`lower(email) = lower(${email})`)
+    .$call(findsRow);
+
+interface Acting {
+  readonly by: string;
+  readonly ip: string;
+  readonly note?: string;
+}
+
+async function insertMember(
+  trx: Trx,
+  member: Omit<FoundMember, "id"> & {
+    readonly id: MemberId;
+    readonly organization: OfferedInvitation["organization"];
+    readonly name: string;
+  },
+  act: Acting,
+): Promise<void> {
+  const { id, organization, person, name, role, source } = member;
+  await trx
+    .insertInto("member")
+    .values({ memberId: id, accountId: organization, personId: person, name, role, source })
+    .execute();
+  const after = { ...audited(member), ...(person === null ? { name } : {}) };
+  await auditAct(trx, act, { action: "member.add", subject: id, account: organization, after });
+  await announce(trx, "account", organization);
+}
+
+async function setRole(
+  trx: Trx,
+  organization: AccountId,
+  member: FoundMember,
+  role: MemberRole,
+  act: Acting,
+): Promise<void> {
+  const { id } = member;
+  await trx.updateTable("member").set({ role }).where("memberId", "=", id).execute();
+  // They were made with the rights of the earlier role.
+  await trx.deleteFrom("invitation").where("createdBy", "=", id).execute();
+  await auditAct(trx, act, {
+    action: "member.change",
+    subject: id,
+    account: organization,
+    before: audited(member),
+    after: audited({ ...member, role }),
+  });
+  await announce(trx, "account", organization);
+}
+
+const audited = ({ person, role, source }: Pick<FoundMember, "person" | "role" | "source">) => ({
+  person,
+  role,
+  source,
+});

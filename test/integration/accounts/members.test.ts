@@ -1,0 +1,413 @@
+// Organisations on a real PostgreSQL: roles, invitations, what ends with a member, and the last owner.
+import { Registry } from "prom-client";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
+import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
+import type { Caller } from "../../../control-plane/accounts/caller.ts";
+import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
+import { noRules } from "../../../control-plane/accounts/key-rules.ts";
+import type { MemberRole } from "../../../control-plane/accounts/member-role.ts";
+import { memberLimits } from "../../../control-plane/accounts/member-store.ts";
+import { holds } from "../../../control-plane/accounts/permissions.ts";
+import { createScopedJwts } from "../../../control-plane/accounts/scoped-jwt.ts";
+import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
+import { createMemberStore } from "../../../control-plane/store/accounts/member-store.ts";
+import { createAttemptStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
+import { createTokenStore } from "../../../control-plane/store/accounts/tokens-store.ts";
+import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
+import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
+import { createAccountFeatures } from "../../../control-plane/wiring/accounts.ts";
+import type { AccountId, MemberId } from "../../../proto/ids.ts";
+import { nano } from "../../../proto/money.ts";
+import { promisedMs } from "../../fakes/nightly.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { from } from "../../fakes/sign-in-parts.ts";
+import { log, openWorld } from "../billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const ip = "192.0.2.1";
+
+async function open() {
+  const world = await openWorld(postgres);
+  const { db, pool, secrets, accounts, accountStore } = world;
+  const dataKeys = createDataKeys({ store: accountStore, secrets });
+  const store = { ...accountStore, ...createTokenStore(db), ...createAttemptStore(db) };
+  const tokens = createApiTokens({ monthOf: keyMonthBudget, store, dataKeys, secrets });
+  const scopedJwts = createScopedJwts({ store, secrets });
+  let mails = 0;
+  const features = createAccountFeatures({
+    db,
+    secrets,
+    accounts,
+    dataKeys,
+    tokens,
+    deployments: createDeploymentStore(db),
+    changes: { on: () => {} },
+    isSignUpOpen: false,
+    mail: { makeId: () => `mail-${++mails}`, publicUrl: "https://stoker.example" },
+    log,
+  });
+  const { members } = features;
+
+  const person = async (name: string): Promise<Caller> => {
+    const { account } = await accounts.createAccount({
+      email: `${name}@example.com`,
+      displayName: name,
+      creditNanoUsd: nano(0n),
+      isAdmin: false,
+    });
+    return (await features.sessions.begin({ account, ip }, ["password"])).caller;
+  };
+  const act = (caller: Caller) => ({ by: caller.member?.person ?? caller.account, ip, note: "" });
+  const acting = async (who: Caller, organization: AccountId): Promise<Caller> => {
+    const caller = await members.actAs(who, organization);
+    if (!caller) throw new Error("not a member");
+    return caller;
+  };
+  const found = async (name: string) => {
+    const founder = await person(`${name}-founder`);
+    const { account } = await members.createOrganization(founder.account, name, act(founder));
+    return { organization: account, founder, owner: await acting(founder, account) };
+  };
+  /** A new person who accepts an invitation of `by`. */
+  const join = async (by: Caller, name: string, role: MemberRole) => {
+    const who = await person(name);
+    const { token } = await members.invite(by, role, null, act(by));
+    const { account } = await members.accept(who.account, token, ip);
+    return { who, caller: await acting(who, account) };
+  };
+  const keyOf = async (caller: Caller, name: string) =>
+    tokens.create(caller.account, name, noRules, act(caller), null, caller.member?.id ?? null);
+  const replica = async () => {
+    const feed = createChangeFeed({ pool, log });
+    const auth = createAuthenticator({ store, secrets, log, registry: new Registry(), changes: feed });
+    await feed.start();
+    onTestFinished(() => feed.stop());
+    return async (secret: string) => auth.authenticate(secret, ip);
+  };
+  return { world, features, members, tokens, scopedJwts, person, act, acting, found, join, keyOf, replica };
+}
+
+const memberIdOf = ({ member }: Caller) => member?.id as MemberId;
+
+describe("an organisation", () => {
+  it("belongs to the person who creates it, has no key, no password and no address", async () => {
+    const { world, features, members, person, act } = await open();
+    const ada = await person("ada");
+    const made = await members.createOrganization(ada.account, "acme", act(ada));
+    expect(made).toMatchObject({ displayName: "acme", role: "owner", suspendReason: null });
+    expect(await members.organizations(ada.account)).toEqual([made]);
+    expect(await features.profiles.read(made.account)).toMatchObject({
+      email: null,
+      isTeamAccount: true,
+      teamDisplayName: "acme",
+    });
+    const { rows } = await world.pool.query("select 1 from api_key where account_id = $1", [made.account]);
+    expect(rows).toEqual([]);
+    const signIn = features.signIn.signIn({ email: made.account, password: "anything at all" }, from(ip));
+    await expect(signIn).rejects.toMatchObject({ code: "wrong_password" });
+    await features.accountMails.requestReset(made.account, ip);
+    await features.accountMails.idle();
+    expect((await world.pool.query("select 1 from mail")).rows).toEqual([]);
+  });
+
+  it("is refused to an organisation, and beyond the maximum of a person", async () => {
+    const { world, members, found, act, person } = await open();
+    const { organization } = await found("acme");
+    const by = { by: organization, ip, note: "" };
+    await expect(members.createOrganization(organization, "more", by)).rejects.toMatchObject({ code: "not_a_person" });
+    const ada = await person("ada");
+    await world.pool.query(
+      `with a as (insert into account (account_id, email, display_name, wrapped_dek, kek_version)
+         select 'u:' || n, n::text, 'name-' || n, '', 1 from generate_series(1, $2::integer) n returning account_id)
+       insert into member select 'member-' || account_id, account_id, $1, '', 'viewer', 'invited' from a`,
+      [ada.account, memberLimits.organizations],
+    );
+    await expect(members.createOrganization(ada.account, "more", act(ada))).rejects.toMatchObject({
+      code: "organization_limit_reached",
+    });
+  });
+
+  it("shows nothing of another organisation to its members", async () => {
+    const { members, tokens, found, join, keyOf } = await open();
+    const [one, two] = [await found("one"), await found("two")];
+    const { who, caller } = await join(one.owner, "bob", "admin");
+    const other = await keyOf(two.owner, "secret");
+    expect(await members.actAs(who, two.organization)).toBeUndefined();
+    await expect(members.get(caller.account, memberIdOf(two.owner))).rejects.toMatchObject({
+      code: "member_not_found",
+    });
+    await expect(
+      members.changeRole(caller, memberIdOf(two.owner), "viewer", { by: "", ip, note: "" }),
+    ).rejects.toMatchObject({ code: "member_not_found" });
+    await expect(members.remove(caller, memberIdOf(two.owner), { by: "", ip, note: "" })).rejects.toMatchObject({
+      code: "member_not_found",
+    });
+    expect(await tokens.revoke(caller, other.key, { by: "", ip, note: "" })).toBeUndefined();
+    expect((await members.list(one.organization)).map(({ name }) => name)).toEqual(["one-founder", "bob"]);
+  });
+});
+
+describe("a key of a member", () => {
+  it.each(["owner", "admin", "developer", "billing", "viewer"] as const)("is at most a %s", async (role) => {
+    const { found, join, keyOf, replica } = await open();
+    const { owner } = await found("acme");
+    const { caller } = await join(owner, "bob", role);
+    const authenticate = await replica();
+    const known = await authenticate((await keyOf(caller, "mine")).token);
+    expect(known).toMatchObject({ account: caller.account, role: "admin", isAdmin: false, member: caller.member });
+    expect(holds("infer", known)).toBe(["owner", "admin", "developer"].includes(role));
+    expect(holds("closeAccount", known)).toBe(role === "owner");
+    expect(holds("changeSignIn", known)).toBe(false);
+  });
+
+  it("changes with the role, and ends with the member, on another control plane in under 2 s", async () => {
+    const { members, found, join, keyOf, act, replica, scopedJwts } = await open();
+    const { owner } = await found("acme");
+    const { caller } = await join(owner, "bob", "developer");
+    const { token } = await keyOf(caller, "mine");
+    const request = {
+      apiKeyName: "mine",
+      models: undefined,
+      expiresAtS: undefined,
+      expiresDeltaS: 600,
+      limitUsd: undefined,
+    };
+    const jwt = await scopedJwts.mint(caller, request, act(caller));
+    const replicas = [await replica(), await replica()];
+    const each = async (check: (authenticate: (secret: string) => Promise<Caller>) => Promise<void>) =>
+      vi.waitFor(() => Promise.all(replicas.map(check)), { timeout: promisedMs(2_000), interval: 10 });
+    await each(async (authenticate) => {
+      for (const secret of [token, jwt]) expect((await authenticate(secret)).member?.role).toBe("developer");
+    });
+    await members.changeRole(owner, memberIdOf(caller), "viewer", act(owner));
+    await each(async (authenticate) => {
+      for (const secret of [token, jwt]) expect(holds("infer", await authenticate(secret))).toBe(false);
+    });
+    await members.remove(owner, memberIdOf(caller), act(owner));
+    await each(async (authenticate) => {
+      for (const secret of [token, jwt]) await expect(authenticate(secret)).rejects.toBeInstanceOf(InvalidApiKey);
+    });
+  });
+
+  it("is never valid without its member, whatever happened to the row", async () => {
+    const { world, found, join, keyOf, replica } = await open();
+    const { owner } = await found("acme");
+    const { caller } = await join(owner, "bob", "developer");
+    const { token } = await keyOf(caller, "mine");
+    await world.pool.query("delete from member where member_id = $1", [memberIdOf(caller)]);
+    await expect((await replica())(token)).rejects.toBeInstanceOf(InvalidApiKey);
+  });
+
+  it("cannot be changed, revoked or used for tokens by a member who may not manage keys", async () => {
+    const { tokens, scopedJwts, found, join, keyOf, act } = await open();
+    const { owner } = await found("acme");
+    const [bob, eve] = [await join(owner, "bob", "developer"), await join(owner, "eve", "developer")];
+    const key = await keyOf(bob.caller, "bobs");
+    const refused = { code: "role_not_allowed" };
+    const by = act(eve.caller);
+    await expect(tokens.revoke(eve.caller, key.key, by)).rejects.toMatchObject(refused);
+    await expect(tokens.change(eve.caller, key.key, { role: "read" }, by)).rejects.toMatchObject(refused);
+    const request = {
+      apiKeyName: "bobs",
+      models: undefined,
+      expiresAtS: undefined,
+      expiresDeltaS: 600,
+      limitUsd: undefined,
+    };
+    await expect(scopedJwts.mint(eve.caller, request, by)).rejects.toMatchObject(refused);
+    expect(await tokens.change(bob.caller, key.key, { role: "read" }, act(bob.caller))).toMatchObject({ role: "read" });
+    expect(await tokens.revoke(owner, key.key, act(owner))).toMatchObject({ key: key.key });
+  });
+
+  it("can be one of a service account, which ends with it", async () => {
+    const { members, tokens, found, join, act, replica } = await open();
+    const { owner } = await found("acme");
+    const admin = (await join(owner, "bob", "admin")).caller;
+    const developer = (await join(owner, "eve", "developer")).caller;
+    await expect(members.addServiceAccount(admin, "ci", "owner", act(admin))).rejects.toMatchObject({
+      code: "role_not_allowed",
+    });
+    await expect(members.addServiceAccount(owner, "ci", "owner", act(owner))).rejects.toMatchObject({
+      code: "bad_member_role",
+    });
+    const service = await members.addServiceAccount(admin, "ci", "developer", act(admin));
+    await expect(members.addServiceAccount(admin, "CI", "viewer", act(admin))).rejects.toMatchObject({
+      code: "name_taken",
+    });
+    await expect(members.holderOf(developer, service.id)).rejects.toMatchObject({ code: "role_not_allowed" });
+    await expect(members.holderOf(admin, memberIdOf(developer))).rejects.toMatchObject({ code: "bad_member_role" });
+    const holder = await members.holderOf(admin, service.id);
+    const { token } = await tokens.create(admin.account, "ci", noRules, act(admin), null, holder);
+    expect((await (await replica())(token)).member).toEqual({ id: service.id, role: "developer", person: null });
+    // It stays when its creator goes.
+    await members.remove(owner, memberIdOf(admin), act(owner));
+    expect((await (await replica())(token)).member?.id).toBe(service.id);
+    await members.remove(owner, service.id, act(owner));
+    await expect((await replica())(token)).rejects.toBeInstanceOf(InvalidApiKey);
+  });
+});
+
+describe("an invitation", () => {
+  it("is used once, by whoever has its link, and is audited with the person", async () => {
+    const { world, members, found, person, act } = await open();
+    const { organization, owner, founder } = await found("acme");
+    const invitation = await members.invite(owner, "billing", null, act(owner));
+    const [bob, eve] = [await person("bob"), await person("eve")];
+    expect(await members.offered(invitation.token)).toMatchObject({ organization, name: "acme", role: "billing" });
+    expect(await members.accept(bob.account, invitation.token, ip)).toMatchObject({
+      account: organization,
+      role: "billing",
+    });
+    await expect(members.accept(eve.account, invitation.token, ip)).rejects.toMatchObject({
+      code: "invitation_expired",
+    });
+    expect(await members.invitations(organization)).toEqual([]);
+    const { rows } = await world.pool.query("select actor, action from audit where account_id = $1 order by audit_id", [
+      organization,
+    ]);
+    expect(rows).toEqual([
+      { actor: founder.account, action: "account.create" },
+      { actor: founder.account, action: "invitation.create" },
+      { actor: bob.account, action: "member.add" },
+    ]);
+  });
+
+  it("of two who use it at the same time admits one", async () => {
+    const { members, found, person, act } = await open();
+    const { organization, owner } = await found("acme");
+    const { token } = await members.invite(owner, "viewer", null, act(owner));
+    const people = await Promise.all(["bob", "eve", "dan"].map(person));
+    const outcomes = await Promise.allSettled(people.map(({ account }) => members.accept(account, token, ip)));
+    expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    expect(await members.list(organization)).toHaveLength(2);
+  });
+
+  it("to an address is mailed with a link, and only the person with that verified address may use it", async () => {
+    const { world, members, found, person, act } = await open();
+    const { organization, owner } = await found("acme");
+    const invitation = await members.invite(owner, "developer", "Bob@example.com", act(owner));
+    const { rows } = await world.pool.query("select account_id, recipient, link, body from mail");
+    expect(rows).toMatchObject([{ account_id: organization, recipient: "Bob@example.com", link: "join_organization" }]);
+    expect(rows[0].body).toContain("{link}");
+    expect(rows[0].body).not.toContain(invitation.token);
+    const [bob, eve] = [await person("bob"), await person("eve")];
+    await expect(members.accept(eve.account, invitation.token, ip)).rejects.toMatchObject({
+      code: "invitation_for_other",
+    });
+    await world.pool.query("update account set email_verified = false where account_id = $1", [bob.account]);
+    await expect(members.accept(bob.account, invitation.token, ip)).rejects.toMatchObject({
+      code: "email_not_verified",
+    });
+    await world.pool.query("update account set email_verified = true where account_id = $1", [bob.account]);
+    // A new one replaces it.
+    const second = await members.invite(owner, "viewer", "bob@example.com", act(owner));
+    await expect(members.offered(invitation.token)).rejects.toMatchObject({ code: "invitation_expired" });
+    expect(await members.accept(bob.account, second.token, ip)).toMatchObject({ role: "viewer" });
+    await expect(members.invite(owner, "viewer", "bob@example.com", act(owner))).rejects.toMatchObject({
+      code: "already_member",
+    });
+  });
+
+  it("grants no role above that of its maker, and ends when they leave or get another role", async () => {
+    const { members, found, join, act } = await open();
+    const { organization, owner } = await found("acme");
+    const [admin, other] = [(await join(owner, "bob", "admin")).caller, (await join(owner, "dan", "admin")).caller];
+    await expect(members.invite(admin, "owner", null, act(admin))).rejects.toMatchObject({ code: "role_not_allowed" });
+    const left = await members.invite(admin, "admin", null, act(admin));
+    const lowered = await members.invite(other, "admin", null, act(other));
+    expect((await members.invitations(organization)).map(({ invitedBy }) => invitedBy).toSorted()).toEqual([
+      "bob",
+      "dan",
+    ]);
+    await members.remove(admin, memberIdOf(admin), act(admin));
+    await members.changeRole(owner, memberIdOf(other), "viewer", act(owner));
+    for (const { token } of [left, lowered])
+      await expect(members.offered(token)).rejects.toMatchObject({ code: "invitation_expired" });
+  });
+
+  it("is for organisations only", async () => {
+    const { members, person, act } = await open();
+    const ada = await person("ada");
+    await expect(members.invite(ada, "viewer", null, act(ada))).rejects.toMatchObject({ code: "not_an_organization" });
+  });
+});
+
+describe("the owners of an organisation", () => {
+  it("are changed by owners only, and one remains", async () => {
+    const { members, found, join, act } = await open();
+    const { owner } = await found("acme");
+    const admin = (await join(owner, "bob", "admin")).caller;
+    const by = act(admin);
+    await expect(members.changeRole(admin, memberIdOf(owner), "viewer", by)).rejects.toMatchObject({
+      code: "role_not_allowed",
+    });
+    await expect(members.changeRole(admin, memberIdOf(admin), "owner", by)).rejects.toMatchObject({
+      code: "role_not_allowed",
+    });
+    await expect(members.remove(admin, memberIdOf(owner), by)).rejects.toMatchObject({ code: "role_not_allowed" });
+    for (const refused of [
+      members.changeRole(owner, memberIdOf(owner), "admin", act(owner)),
+      members.remove(owner, memberIdOf(owner), act(owner)),
+    ])
+      await expect(refused).rejects.toMatchObject({ code: "last_owner" });
+    await members.changeRole(owner, memberIdOf(admin), "owner", act(owner));
+    expect(await members.changeRole(owner, memberIdOf(owner), "admin", act(owner))).toMatchObject({ role: "admin" });
+  });
+
+  it("cannot both leave at the same time", async () => {
+    const { members, found, join, act } = await open();
+    const { organization, owner } = await found("acme");
+    const second = (await join(owner, "bob", "owner")).caller;
+    const ends = await Promise.allSettled(
+      [owner, second].map((caller) => members.remove(caller, memberIdOf(caller), act(caller))),
+    );
+    expect(ends.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    expect(await members.list(organization)).toHaveLength(1);
+  });
+
+  it("delete their own accounts only while another remains; then their keys end as well", async () => {
+    const { features, members, found, join, keyOf, act, replica } = await open();
+    const { organization, founder, owner } = await found("acme");
+    const { token } = await keyOf(owner, "mine");
+    await expect(features.deleteAccount({ account: founder.account, ip })).rejects.toMatchObject({
+      code: "last_owner",
+      message: expect.stringContaining("acme"),
+    });
+    const second = (await join(owner, "bob", "owner")).caller;
+    await features.deleteAccount({ account: founder.account, ip });
+    expect((await members.list(organization)).map(({ name }) => name)).toEqual(["bob"]);
+    await expect((await replica())(token)).rejects.toBeInstanceOf(InvalidApiKey);
+    // The organisation is deleted by its owner, and its last owner then by themselves.
+    await features.deleteAccount({ account: organization, ip, by: act(second).by });
+    expect(await members.organizations(second.member?.person as AccountId)).toEqual([]);
+    await features.deleteAccount({ account: second.member?.person as AccountId, ip });
+  });
+});
+
+describe("members that an identity provider decides on", () => {
+  it("are put once with their role, and leave invited members as they are", async () => {
+    const { world, members, found, join, person } = await open();
+    const store = createMemberStore(world.db);
+    const { organization, owner } = await found("acme");
+    const dan = await person("dan");
+    const act = { by: "system", ip: "", note: "" };
+    const put = (who: AccountId, role: MemberRole, id: string) =>
+      store.put(organization, { id: id as MemberId, person: who, role, source: "provider" }, memberLimits, act);
+    expect(await put(dan.account, "developer", "member-1")).toBe("done");
+    expect(await put(dan.account, "viewer", "member-2")).toBe("done");
+    expect(await members.get(organization, "member-1" as MemberId)).toMatchObject({
+      role: "viewer",
+      source: "provider",
+    });
+    const { caller } = await join(owner, "bob", "developer");
+    expect(await put(caller.member?.person as AccountId, "owner", "member-3")).toBe("done");
+    expect(await members.get(organization, memberIdOf(caller))).toMatchObject({ role: "developer", source: "invited" });
+  });
+});
