@@ -29,7 +29,7 @@ export function createProfiles(
   /** Nobody moves into or out of a domain whose provider signs its people in, except operators. */
   async function checkMove(account: AccountId, email: string): Promise<void> {
     const { email: present, isAdmin } = await read(account);
-    if (isAdmin || present === email) return;
+    if (isAdmin || present === null || present === email) return;
     await sso.check(email);
     await sso.check(present);
   }

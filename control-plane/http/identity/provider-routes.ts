@@ -129,6 +129,7 @@ export function addIdentityRoutes(endpoints: Endpoints, deps: Deps): void {
   });
 
   own.get("/v1/me/identities", {
+    right: "readSignIn",
     summary: "List the identities of providers that are linked to the account",
     answer: OwnIdentities,
     async handler({ caller }) {
@@ -148,6 +149,7 @@ export function addIdentityRoutes(endpoints: Endpoints, deps: Deps): void {
   });
 
   own.post("/v1/me/identities", {
+    right: "changeSignIn",
     summary: "Start to link an identity of a provider; the browser opens `url`",
     needsRecentSignIn: true,
     body: Type.Object({ provider_id: Type.String({ maxLength: 64 }) }),
@@ -174,6 +176,7 @@ export function addIdentityRoutes(endpoints: Endpoints, deps: Deps): void {
   });
 
   own.delete("/v1/me/identities/:id", {
+    right: "changeSignIn",
     summary: "Unlink an identity; ends the sessions that providers opened",
     needsRecentSignIn: true,
     refusals: [404, 409],
