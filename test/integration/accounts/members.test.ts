@@ -51,6 +51,8 @@ async function open() {
     changes: { on: () => {} },
     isSignUpOpen: false,
     mail: { makeId: () => `mail-${++mails}`, publicUrl: "https://stoker.example" },
+    publicUrl: undefined,
+    outbound: { blocked: [], mayBePlain: () => false },
     log,
   });
   const { members } = features;
