@@ -10,6 +10,7 @@ import { benchRouting } from "./routing.ts";
 import { benchRuntime } from "./runtime.ts";
 import { benchSimulate } from "./simulate.ts";
 import { benchSleep } from "./sleep.ts";
+import { benchWorkers } from "./workers.ts";
 
 interface Options {
   rounds: number;
@@ -29,6 +30,7 @@ const scenarios: Record<string, (options: Options) => Promise<void>> = {
   runtime: benchRuntime,
   simulate: benchSimulate,
   sleep: benchSleep,
+  workers: benchWorkers,
 };
 
 const [name, ...rest] = process.argv.slice(2);

@@ -82,10 +82,12 @@ export function readConfig(env: Env) {
   const { problems, text, number, whole, path, paths, oneOf, url } = settings;
   const secretsDir = path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets"));
   const catalogue = text("STOKER_MODEL_CATALOGUE");
+  const workers = readWorkers(settings);
   const config = {
     databaseUrl: readDatabaseUrl(settings),
     ...readListeners(settings),
-    databaseConnections: number("STOKER_DATABASE_CONNECTIONS", 16, 4, 500),
+    /** Connections of this process. */
+    databaseConnections: Math.max(4, Math.floor(workers.share(number("STOKER_DATABASE_CONNECTIONS", 16, 4, 500)))),
     /** Maximum time that the start waits for PostgreSQL. */
     databaseWaitMs: number("STOKER_DATABASE_WAIT_SECONDS", 30, 0, 3_600) * 1000,
     /** Carries messages between replicas. Without it each replica uses only its memory and the database. */
@@ -110,6 +112,7 @@ export function readConfig(env: Env) {
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     /** True: anyone may create an account by `POST /v1/auth/sign-up`. */
     isSignUpOpen: oneOf("STOKER_SIGN_UP", ["open", "closed"], "closed") === "open",
+    workers,
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     /** 1, or less in tests: host leases are shorter by this factor. */
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
@@ -126,8 +129,8 @@ export function readConfig(env: Env) {
     drainMs: 30_000,
     /** Memory budgets of this process: request bodies, and buffered responses. */
     memory: {
-      bodiesBytes: number("STOKER_BODY_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib,
-      answersBytes: number("STOKER_ANSWER_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib,
+      bodiesBytes: workers.share(number("STOKER_BODY_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib),
+      answersBytes: workers.share(number("STOKER_ANSWER_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib),
     },
     files: {
       /** On this machine, or on a network file system that all control planes mount at the same path. */
@@ -199,8 +202,23 @@ function readPassedFormats({ text, list }: Settings): readonly ApiFormat[] | und
 }
 
 /** Addresses on which the process listens, and how clients reach them. */
+const maxWorkers = 64;
+
+/** Processes of this control plane that share its public port. */
+function readWorkers({ text, whole }: Settings) {
+  const count = whole("STOKER_WORKERS", 1, 1, maxWorkers);
+  return {
+    count,
+    /** Number of this process, from 1; undefined: the parent of the workers, or the only process. The parent sets it. */
+    own: text("STOKER_WORKER") === undefined ? undefined : whole("STOKER_WORKER", 1, 1, maxWorkers),
+    /** Part of one worker in a limit of the whole control plane. */
+    share: (all: number) => all / count,
+  };
+}
+
 function readListeners(settings: Settings) {
   const { problems, text, number, whole, path, url, list, networks } = settings;
+  const { share } = readWorkers(settings);
   const port = (key: string, fallback: number) => whole(key, fallback, 0, 65_535);
   const host = text("STOKER_HOST") ?? "127.0.0.1";
   const [certFile, keyFile] = [path("STOKER_TLS_CERT"), path("STOKER_TLS_KEY")];
@@ -218,11 +236,11 @@ function readListeners(settings: Settings) {
     /** Certificate chain and private key of the public port, in PEM; undefined: plain HTTP. */
     tls: certFile !== undefined && keyFile !== undefined ? { certFile, keyFile } : undefined,
     /** Maximum connections of all clients to the public port. */
-    maxConnections: whole("STOKER_MAX_CONNECTIONS", 20_000, 10, 10_000_000),
+    maxConnections: Math.ceil(share(whole("STOKER_MAX_CONNECTIONS", 20_000, 10, 10_000_000))),
     /** Limits per address for clients without a valid credential. */
     anonymous: {
-      requestsPerSecond: number("STOKER_ANONYMOUS_RATE", 50, 0, 1_000_000),
-      connections: whole("STOKER_ANONYMOUS_CONNECTIONS", 256, 1, 10_000_000),
+      requestsPerSecond: share(number("STOKER_ANONYMOUS_RATE", 50, 0, 1_000_000)),
+      connections: Math.ceil(share(whole("STOKER_ANONYMOUS_CONNECTIONS", 256, 1, 10_000_000))),
     },
     /** Addresses and networks of proxies whose forwarded client address, scheme and host are used. */
     trustedProxies,

@@ -83,7 +83,7 @@ import { openFiles } from "./wiring/files.ts";
 import { createFleet } from "./wiring/fleet.ts";
 import { createJobs, jobsAddress } from "./wiring/jobs.ts";
 import { createMail } from "./wiring/mail.ts";
-import { looping, type Modules, startAll, stopAll } from "./wiring/modules.ts";
+import { looping, type Module, type Modules, startAll, stopAll } from "./wiring/modules.ts";
 import { createMoney } from "./wiring/money.ts";
 import { createNodes } from "./wiring/nodes.ts";
 import { addProcessMetrics, dieOnDefect, exitWithError, stopSignal } from "./wiring/process.ts";
@@ -92,6 +92,7 @@ import { refreshOn } from "./wiring/refresh-loop.ts";
 import { createResponseService } from "./wiring/responses.ts";
 import { createRouter } from "./wiring/router.ts";
 import { createWebhookService } from "./wiring/webhooks.ts";
+import { type OwnWorker, openWorker, runWorkers, shareMetrics } from "./wiring/workers.ts";
 import { keepFile } from "./write-file.ts";
 
 /** Passed to every part of this process. */
@@ -100,6 +101,8 @@ interface Process {
   readonly log: Logger;
   readonly version: string;
   readonly registry: Registry;
+  /** This process among several of one control plane; undefined: it is the only one. */
+  readonly worker: OwnWorker | undefined;
 }
 
 // Each step of the construction returns what the steps before it have created, and its own parts.
@@ -114,23 +117,28 @@ async function main(): Promise<void> {
   const log = pino({ level: config.logLevel, hooks: limitOutageLines() }, createLogDestination(1, 256));
   dieOnDefect(log);
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
+  if (config.workers.count > 1 && config.workers.own === undefined) await superviseWorkers(config, log, stopping);
+  const worker = openWorker(config.workers.own);
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
   const registry = new Registry();
   addProcessMetrics(registry);
 
   await openGpuCatalogue(config.gpuTypes);
-  const base = await openBase({ config, log, version, registry }, stopping);
+  const base = await openBase({ config, log, version, registry, worker }, stopping);
   const core = await createCore(base);
   const models = await createModels(core);
   const all = await createWork(models);
-  const ports = { http: 0, admin: 0, rpc: 0, pid: process.pid };
+  // Only the first worker serves agents, at the port that its parent tells the others.
+  const ports = { http: 0, admin: 0, rpc: config.rpc.port, pid: process.pid };
   const http = await createPublicEdge(all, () => ({ host: config.rpc.host, port: ports.rpc }));
   const grpc = createGrpcServer({ ...core.nodes.rpc, onStream: core.fleet.sessions.accept, log });
-  const admin = createAdminPages(config, registry, core.fleetMetrics.targets, log);
+  const metrics = worker && shareMetrics(worker, config.workers.count, registry);
+  const admin = createAdminPages(config, registry, core.fleetMetrics.targets, log, metrics);
 
   const modules = inStartOrder(all, { http, grpc, admin }, ports);
   await startAll(modules);
   if (config.portsFile) await keepFile(config.portsFile, `${JSON.stringify(ports)}\n`, log);
+  worker?.reportPorts(ports);
   log.info({ ...ports, version, replica: core.money.replica.id }, "control plane started");
 
   if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
@@ -139,9 +147,29 @@ async function main(): Promise<void> {
   log.flush(() => process.exit(0));
 }
 
+/** Does not return: the parent of workers serves no requests. */
+async function superviseWorkers(config: ControlPlaneConfig, log: Logger, stopping: AbortSignal): Promise<never> {
+  const { portsFile, drainMs, workers } = config;
+  const code = await runWorkers(
+    {
+      count: workers.count,
+      env: process.env,
+      drainMs,
+      onReady: async (ports) => {
+        if (portsFile) await keepFile(portsFile, `${JSON.stringify({ ...ports, pid: process.pid })}\n`, log);
+        log.info({ ...ports, workers: workers.count }, "control plane started");
+      },
+      log,
+    },
+    stopping,
+  );
+  await new Promise<void>((resolve) => log.flush(() => resolve()));
+  return process.exit(code);
+}
+
 /** Database, secrets, accounts and the messages between replicas. */
 async function openBase(own: Process, stopping: AbortSignal) {
-  const { config, log, registry } = own;
+  const { config, log, registry, worker } = own;
   const { databaseUrl } = config;
   const waiting = { url: databaseUrl, limitMs: config.databaseWaitMs, log, signal: stopping };
   await waitForDatabase(() => migrateDatabase(databaseUrl, { log, signal: stopping }), waiting);
@@ -158,7 +186,7 @@ async function openBase(own: Process, stopping: AbortSignal) {
   const dataKeys = createDataKeys({ store: accountStore, secrets });
   const credentials = createTokens({ db, accountStore, dataKeys, secrets });
   const joinSecret = readJoinSecret(config.secretsDir);
-  const signals = createSignals({ redisUrl: config.redisUrl, secret: joinSecret, registry, log });
+  const signals = createSignals({ redisUrl: config.redisUrl, worker, secret: joinSecret, registry, log });
   const feed = createChangeFeed({ pool, log, wake: topicOf(signals, "change") });
   const addresses = new AddressLimits(config.anonymous, addressTest(config.trustedProxies) ?? (() => false));
   const authenticator = createAuthenticator({
@@ -186,6 +214,10 @@ async function openBase(own: Process, stopping: AbortSignal) {
     authenticator,
   };
 }
+
+/** Messages of `signals` reach other processes. */
+const hasPeers = ({ config, worker }: Pick<Base, "config" | "worker">) =>
+  config.redisUrl !== undefined || worker !== undefined;
 
 /** Money, hosts and limits. */
 async function createCore(base: Base) {
@@ -254,7 +286,7 @@ async function createCore(base: Base) {
   const quotas = createQuotas({
     db,
     feed,
-    link: config.redisUrl === undefined ? undefined : topicOf(signals, "rates"),
+    link: hasPeers(base) ? topicOf(signals, "rates") : undefined,
     defaults: config.quotas,
     gpuTypes: async () => [...gpuTypesOn(await fleet.snapshot())],
     log,
@@ -445,7 +477,7 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
       rates: quotas.rates,
       routes: fleet.routing,
       router: createRouter(
-        config.redisUrl === undefined ? undefined : topicOf(signals, "prompts"),
+        hasPeers(all) ? topicOf(signals, "prompts") : undefined,
         fleet.routing,
         promptScopeKey(secrets),
       ),
@@ -556,15 +588,17 @@ function inStartOrder(
 ): Modules {
   const { config, database, time, signals, feed, authenticator, keks, kekLoop, money, discountLoop, billing } = all;
   const { fleet, fleetMetrics, quotas, catalogue, directory, modelLoop, deployments, readiness, agents } = all;
-  const { jobs, webhooks, responses, batches, series } = all;
+  const { jobs, webhooks, responses, batches, series, worker } = all;
+  // Controllers and agents need one process; with the first worker they start again.
+  const onlyFirst = (module: Module): Module => (worker === undefined || worker.number === 1 ? module : {});
   return [
     { stop: database.close },
-    {
+    onlyFirst({
       start: async () => {
         ports.admin = await listenOn(admin, config.admin);
       },
       stop: () => admin.close(),
-    },
+    }),
     { stop: () => signals.close() },
     feed,
     // Caches are read after the feed has started, so that no change is missed in between.
@@ -578,21 +612,9 @@ function inStartOrder(
     authenticator,
     // Starts before anything writes money, and gives slices back after the last usage records have come in.
     money,
-    looping(
-      time,
-      modelLoop,
-      discountLoop,
-      kekLoop,
-      fleet,
-      deployments,
-      quotas,
-      agents,
-      billing,
-      readiness,
-      fleetMetrics,
-      catalogue,
-    ),
-    {
+    looping(time, modelLoop, discountLoop, kekLoop, fleet, quotas, readiness, catalogue),
+    onlyFirst(looping(fleet.control, deployments, agents, billing, fleetMetrics)),
+    onlyFirst({
       start: async () => {
         ports.rpc = await grpc.listen(config.rpc.host, config.rpc.port);
       },
@@ -600,12 +622,12 @@ function inStartOrder(
         fleet.sessions.close();
         return grpc.close();
       },
-    },
-    jobs,
+    }),
+    onlyFirst(jobs),
     series,
     {
       start: async () => {
-        ports.http = await listenOn(http, config.http);
+        ports.http = await listenOn(http, config.http, worker !== undefined);
       },
       stop: () => drain(http, config.drainMs),
     },

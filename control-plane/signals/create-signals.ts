@@ -1,22 +1,25 @@
-// Messages between replicas over Redis; without Redis this is the only replica.
+// Messages between replicas over Redis; without Redis only between the workers of one control plane.
 import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
 import { randomId } from "../../proto/ids.ts";
 import type { Signals, Topic } from "./port.ts";
 import { createRedisSignals } from "./redis.ts";
+import { createWorkerSignals, type WorkerChannel } from "./worker-signals.ts";
 
 interface SignalDeps {
   readonly redisUrl: string | undefined;
+  /** The other workers of this control plane; undefined: none. */
+  readonly worker: WorkerChannel | undefined;
   /** Known only to the replicas of this installation; only its hash is sent. */
   readonly secret: string;
   readonly registry: Registry;
   readonly log: Logger;
 }
 
-export function createSignals({ redisUrl, secret, registry, log }: SignalDeps): Signals {
+export function createSignals({ redisUrl, worker, secret, registry, log }: SignalDeps): Signals {
   const id = randomId(16);
-  if (redisUrl === undefined) return createSignalHub().join(id);
+  if (redisUrl === undefined) return worker ? createWorkerSignals(worker) : createSignalHub().join(id);
   const installation = createHash("sha256").update(`signals ${secret}`).digest("hex").slice(0, 16);
   const signals = createRedisSignals({ url: redisUrl, id, installation, log });
   new Gauge({

@@ -235,19 +235,22 @@ export function createFleet(parts: FleetParts) {
       await routing.refresh();
       await reconcile.start();
     },
-    /** Resolves when all loops have ended. Requires load. */
+    /** Follows hosts and routes. Resolves when its loops have ended. Requires load. */
     run: async (signal: AbortSignal): Promise<void> => {
-      timers?.start(controller.check);
       await Promise.all([
         membership.run(signal),
         reconcile.run(signal),
-        controller.run(signal),
         routeLoop.run(signal),
         revokedLoop.run(signal),
-        holdLoop?.run(signal),
-        measureLoop.run(signal),
       ]);
-      await timers?.stop();
+    },
+    /** Places and ends instances. Resolves when its loops have ended. Requires load. */
+    control: {
+      run: async (signal: AbortSignal): Promise<void> => {
+        timers?.start(controller.check);
+        await Promise.all([controller.run(signal), holdLoop?.run(signal), measureLoop.run(signal)]);
+        await timers?.stop();
+      },
     },
   };
 }

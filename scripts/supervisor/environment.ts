@@ -3,9 +3,18 @@ import { delimiter, join, resolve } from "node:path";
 import { slotCount } from "../../agent/fingerprint/inventory.ts";
 
 /** Variables of `up` and the CLI that children must not inherit. */
-const ownVariables = ["DATA", "MODEL", "AGENTS", "REPLICAS", "EXTERNAL", "PORT", "HOST", "DRIVER", "API_KEY"].map(
-  (name) => `STOKER_${name}`,
-);
+const ownVariables = [
+  "DATA",
+  "MODEL",
+  "AGENTS",
+  "REPLICAS",
+  "WORKERS",
+  "EXTERNAL",
+  "PORT",
+  "HOST",
+  "DRIVER",
+  "API_KEY",
+].map((name) => `STOKER_${name}`);
 
 function passedThrough(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = { ...env };
@@ -21,6 +30,7 @@ interface ControlPlanePlaces {
   readonly databaseUrl: string;
   /** 1-based. Only the first control plane creates the first account. */
   readonly number: number;
+  readonly workers: number;
   readonly joins: boolean;
 }
 
@@ -34,6 +44,7 @@ export function controlPlaneEnvironment(env: NodeJS.ProcessEnv, places: ControlP
     STOKER_ADMIN_PORT: "0",
     STOKER_RPC_HOST: places.host,
     STOKER_RPC_PORT: String(places.rpcPort),
+    STOKER_WORKERS: String(places.workers),
     DATABASE_URL: places.databaseUrl,
     STOKER_SECRETS_DIR: join(places.dataDir, "secrets"),
     STOKER_DEMO_MODELS: demoModelsDirs(env, places.dataDir).join(delimiter),

@@ -31,6 +31,7 @@ export interface UpOptions {
   readonly agents: number;
   /** Control planes on this machine; the API of the k-th is on `port + k - 1`. */
   readonly replicas: number;
+  readonly workers: number;
   /** Address the control planes listen on. */
   readonly host: string;
   /** Agent port of the first control plane. Undefined: any free port, kept between starts. */
@@ -77,6 +78,12 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
       new Option("--replicas <n>", "number of control planes on this machine, on --port and the ports after it")
         .env("STOKER_REPLICAS")
         .argParser(replicas)
+        .default(1),
+    )
+    .addOption(
+      new Option("--workers <n>", "processes of each control plane, which share its port; one for each core at most")
+        .env("STOKER_WORKERS")
+        .argParser(workers)
         .default(1),
     )
     .option("--host <address>", "address the control planes listen on", "127.0.0.1")
@@ -128,6 +135,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     driver: DriverChoice;
     agents: number;
     replicas: number;
+    workers: number;
     host: string;
     rpcPort?: number;
     join: boolean;
@@ -148,6 +156,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     driver: given.driver,
     agents: given.join ? 0 : given.agents,
     replicas: given.replicas,
+    workers: given.workers,
     host: given.host,
     rpcPort: given.rpcPort,
     joins: given.join,
@@ -200,6 +209,14 @@ function agents(text: string): number {
   if (!Number.isInteger(value) || value < 1 || value > max) {
     throw new InvalidArgumentError(`This machine takes 1 to ${max} agents.`);
   }
+  return value;
+}
+
+function workers(text: string): number {
+  const value = Number(text);
+  const max = availableParallelism();
+  if (!Number.isInteger(value) || value < 1 || value > max)
+    throw new InvalidArgumentError(`This machine takes 1 to ${max} workers, one for each core.`);
   return value;
 }
 

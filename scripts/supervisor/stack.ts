@@ -25,7 +25,7 @@ const program = (path: string): string[] => [
   join(root, path),
 ];
 
-type StackOptions = Pick<UpOptions, "dataDir" | "port" | "host" | "rpcPort" | "replicas" | "joins">;
+type StackOptions = Pick<UpOptions, "dataDir" | "port" | "host" | "rpcPort" | "replicas" | "workers" | "joins">;
 
 export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, screen: Screen) {
   const { dataDir, host } = options;
@@ -64,6 +64,7 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
               rpcPort,
               databaseUrl,
               number,
+              workers: options.workers,
               joins: options.joins,
             }),
             stopSteps: [

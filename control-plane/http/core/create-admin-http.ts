@@ -13,6 +13,7 @@ export function createAdminHttp(
   registry: Registry,
   agents: () => readonly ScrapeTargets[],
   token?: BearerSecret,
+  metrics = (): Promise<string> => registry.metrics(),
 ): FastifyInstance {
   const app = Fastify({ logger: false });
   app.addHook("onRequest", async (request, reply) => {
@@ -30,7 +31,7 @@ export function createAdminHttp(
     const { url } = request.routeOptions;
     if (url !== undefined) seconds.observe({ page: url }, reply.elapsedTime / 1000);
   });
-  app.get("/metrics", async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
+  app.get("/metrics", async (_request, reply) => reply.type(registry.contentType).send(await metrics()));
   app.get("/metrics/targets", () => agents());
   app.get("/healthz", () => ({ status: "ok" }));
   return app;
@@ -45,6 +46,7 @@ export function createAdminPages(
   registry: Registry,
   targets: () => readonly ScrapeTargets[],
   log: Pick<Logger, "warn">,
+  metrics?: () => Promise<string>,
 ): FastifyInstance {
   if (adminTokenFile === undefined && !isLoopbackHost(admin.host))
     log.warn({ host: admin.host }, "metrics are open to other machines: set STOKER_METRICS_TOKEN_FILE");
@@ -52,5 +54,6 @@ export function createAdminPages(
     registry,
     targets,
     adminTokenFile === undefined ? undefined : readBearerSecret(adminTokenFile),
+    metrics,
   );
 }

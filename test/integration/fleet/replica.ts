@@ -104,7 +104,7 @@ export async function startReplica(
   });
   const grpc = createGrpcServer({ ...nodes.rpc, onStream: fleet.sessions.accept, log });
   const port = await grpc.listen("127.0.0.1", options.port ?? 0);
-  const running = fleet.run(stopping.signal);
+  const running = Promise.all([fleet.run(stopping.signal), fleet.control.run(stopping.signal)]);
 
   return {
     ...fleet,

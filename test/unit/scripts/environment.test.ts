@@ -13,6 +13,7 @@ const places = {
   dataDir: "/data",
   host: "127.0.0.1",
   rpcPort: 4000,
+  workers: 1,
   controls: ["127.0.0.1:4000", "127.0.0.1:4001"],
   joins: false,
 };
