@@ -65,6 +65,9 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
   ],
   "e2e/up/tls": ["security/public-tls > serves every kind of request over TLS, and requires it of browsers"],
+  "e2e/upgrade/side-by-side": [
+    "integration/store/migrations > has the same catalogue after the upgrade as a new database, and retains every row",
+  ],
   "integration/clients/every-client": ["integration/clients/clients > clients of other people's making"],
   "integration/clients/socket-clients": [
     "contract/realtime > transcribes what the client commits, billed like the same audio over HTTP",

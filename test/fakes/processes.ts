@@ -20,7 +20,8 @@ export interface Part {
   kill9(): Promise<void>;
   /** SIGTERM; returns its exit code. */
   stop(): Promise<number | null>;
-  start(env?: Readonly<Record<string, string>>): void;
+  /** `otherProgram`: of another release; stays until the next. */
+  start(env?: Readonly<Record<string, string>>, otherProgram?: string): void;
   readonly isRunning: boolean;
   log(): string;
 }
@@ -66,6 +67,8 @@ export interface StackOptions {
   /** Environment of a single replica, by number from 1, beside `controlPlaneEnv`. */
   readonly replicaEnv?: (n: number) => Readonly<Record<string, string>>;
   readonly agentEnv?: Readonly<Record<string, string>>;
+  /** Main files of another release, for the first start. */
+  readonly programs?: { readonly controlPlane: string; readonly agent: string };
   /** Folder for the files of PostgreSQL. */
   readonly databaseParent?: string;
   /** Commits wait for a disk, as where the test kills servers in the middle of them. Default: memory where there is space. */
@@ -74,6 +77,7 @@ export interface StackOptions {
 
 function part(name: string, program: string, logFile: string, base: Readonly<Record<string, string>>): Part {
   let child: ChildProcess | undefined;
+  let current = program;
   atWorkerEnd(() => child?.kill("SIGKILL"));
   const gone = (c: ChildProcess) => c.exitCode !== null || c.signalCode !== null;
   const end = async (signal: NodeJS.Signals) => {
@@ -91,8 +95,9 @@ function part(name: string, program: string, logFile: string, base: Readonly<Rec
     get isRunning() {
       return child !== undefined && !gone(child);
     },
-    start(env = {}) {
-      child = spawn(process.execPath, [program], {
+    start(env = {}, otherProgram = current) {
+      current = otherProgram;
+      child = spawn(process.execPath, [current], {
         cwd: root,
         // A global setup runs outside of the workers, which have it in their environment.
         env: { NODE_COMPILE_CACHE: compileCache, ...process.env, ...base, ...env },
@@ -122,7 +127,9 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     onDisk: options.isDatabaseOnDisk ?? false,
     ...(options.databaseParent === undefined ? {} : { parent: options.databaseParent }),
   });
-  const databaseUrl = await postgres.migratedDatabase();
+  // Another release migrates its database itself.
+  const databaseUrl = options.programs ? await postgres.createDatabase() : await postgres.migratedDatabase();
+  const mains = options.programs ?? programs;
   const keyFile = join(folder, "admin.key");
   const rpcPorts: number[] = [];
   const controlPlanes: ControlPlane[] = [];
@@ -131,7 +138,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     rpcPorts.push(rpcPort);
     const name = n === 1 ? "control-plane" : `control-plane-${n}`;
     const portsFile = join(folder, `${name}.json`);
-    const process = part(name, programs.controlPlane, join(folder, `${name}.log`), {
+    const process = part(name, mains.controlPlane, join(folder, `${name}.log`), {
       STOKER_HOST: "127.0.0.1",
       STOKER_PORT: String(httpPort),
       STOKER_ADMIN_PORT: "0",
@@ -147,7 +154,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   }
   const controlPlane = controlPlanes[0] as ControlPlane;
   const agents = Array.from({ length: options.agents ?? 1 }, (_, i) =>
-    part(`agent ${i + 1}`, programs.agent, join(folder, `agent-${i + 1}.log`), {
+    part(`agent ${i + 1}`, mains.agent, join(folder, `agent-${i + 1}.log`), {
       STOKER_CONTROL: rpcPorts.map((port) => `127.0.0.1:${port}`).join(","),
       STOKER_JOIN_TOKEN_FILE: join(folder, "secrets", "agent.token"),
       STOKER_AGENT_DATA: agentFolder(i + 1),
