@@ -25,6 +25,7 @@ export const commandsOfPaths: Readonly<Record<string, string>> = {
   "GET /v1/agent": "stoker agent list",
   "GET /v1/agent/catalog": "stoker agent catalog",
   "GET /v1/api-tokens": "stoker token list",
+  "GET /v1/workload-identities": "stoker workload-identity list",
   "GET /payment/usage": "stoker usage",
   "POST /payment/config": "stoker billing limit <usd>",
   "POST /payment/key-limits": "stoker billing key-limits",

@@ -55,6 +55,7 @@ import { addRequest } from "./commands/usage-log.ts";
 import { addVersion } from "./commands/version.ts";
 import { addVoice } from "./commands/voice.ts";
 import { addWebhook } from "./commands/webhook.ts";
+import { addWorkloadIdentity } from "./commands/workload-identity.ts";
 import { widthOf, wrap } from "./wrap.ts";
 
 export function createProgram(version: string): Command {
@@ -118,7 +119,19 @@ function pointToHelp(command: AnyCommand): void {
 /** Commands by heading, in the order of the help text. */
 const groups: Readonly<Record<string, readonly ((program: Command) => void)[]>> = {
   "Start:": [addUp, addDown, addLogin, addLogout, addAuth, addCompletion],
-  "Use models:": [addChat, addInfer, addModel, addLora, addVoice, addFile, addBatch, addRequest, addToken, addWebhook],
+  "Use models:": [
+    addChat,
+    addInfer,
+    addModel,
+    addLora,
+    addVoice,
+    addFile,
+    addBatch,
+    addRequest,
+    addToken,
+    addWorkloadIdentity,
+    addWebhook,
+  ],
   "Deploy:": [addDeployModel, addDeployCreate, addDeploy, addLog, addContainer, addAgent, addBackup],
   "Money:": [addAccountCommands, addBillingCommands, addLimits],
   "Operate:": [

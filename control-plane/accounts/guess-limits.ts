@@ -24,6 +24,8 @@ export const attemptLimits = {
   /** Mails that verify an address: of one account, and of all, as anyone may sign up with any address. */
   verificationsPerAccount: { max: 5, windowMs: 24 * hourMs, isFinal: true },
   verificationsOfAll: { max: 200, windowMs: hourMs, isFinal: true },
+  /** Exchanges of workloads' tokens from one address that failed or are running. */
+  workloads: { max: 60, windowMs: quarterHourMs, isFinal: true },
   /** Sign-ins by passkey started from one address. */
   passkeyStarts: { max: 60, windowMs: quarterHourMs, isFinal: true },
 } as const satisfies Record<string, AttemptsLimit>;
@@ -46,6 +48,7 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
   const verifications = countAttempts("verification", attemptLimits.verificationsPerAccount, deps);
   const allVerifications = countAttempts("verifications", attemptLimits.verificationsOfAll, deps);
   const starts = countAttempts("passkey", attemptLimits.passkeyStarts, deps);
+  const workloads = countAttempts("workload", attemptLimits.workloads, deps);
   const where = ({ ip, device }: Origin) => (device === undefined ? networkOf(ip) : `device ${device}`);
   const passwordKey = (name: string, from: Origin) => `email ${name} from ${where(from)}`;
   const factorKey = (account: AccountId, from: Origin) => `factor ${account} from ${where(from)}`;
@@ -76,6 +79,12 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
     async verification(account: AccountId): Promise<void> {
       await verifications.take(account);
       await allVerifications.take("");
+    },
+    /** Returns what subtracts the exchange when it has succeeded. */
+    async workload(ip: string): Promise<() => Promise<void>> {
+      const network = networkOf(ip);
+      await workloads.take(network);
+      return () => workloads.giveBack(network, 1);
     },
     passkeyStart: (ip: string): Promise<void> => starts.take(networkOf(ip)),
     forgivePresentPassword: (account: AccountId): Promise<void> => byAccount.forgive(presentKey(account)),

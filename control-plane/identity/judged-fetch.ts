@@ -32,6 +32,9 @@ export function createJudgedFetch({ blocked, mayBePlain }: OutboundRules) {
   }
 
   return {
+    /** True for HTTPS, and for a host that may use plain HTTP. Does not use the network. */
+    mayFetch: (url: URL): boolean =>
+      url.protocol === "https:" || (url.protocol === "http:" && mayBePlain(bareHost(url.hostname))),
     isPlain: (url: URL): boolean => url.protocol === "http:" && mayBePlain(bareHost(url.hostname)),
 
     /** Throws WebhookRefused or BadWebhookUrl for a URL that is never called. Does not use the network. */

@@ -2,6 +2,8 @@
 import type { AccountId } from "../../proto/ids.ts";
 import type { Act, Actor } from "../act.ts";
 
+export type { NewExchange, WorkloadIdentity, WorkloadRule, WorkloadStore } from "./workload-store.ts";
+
 /** Roles in an organisation that a provider may give; an owner is always invited by an owner. */
 export const providedRoles = ["admin", "developer", "billing", "viewer"] as const;
 export type ProvidedRole = (typeof providedRoles)[number];

@@ -51,6 +51,8 @@ export const periods = {
   "sign-in-challenges": { defaultMs: hourMs, minMs: 0 },
   /** Sign-ins that did not come back from an identity provider, after their expiry. */
   "provider-sign-ins": { defaultMs: hourMs, minMs: 0 },
+  /** Exchanges of workloads' tokens, after the expiry of the token and of the key. */
+  "workload-exchanges": { defaultMs: hourMs, minMs: hourMs },
   /** Counts of sign-in attempts, after their window. */
   "sign-in-attempts": { defaultMs: hourMs, minMs: 0 },
 } as const satisfies Record<string, Period>;

@@ -32,10 +32,12 @@ import { createTickets } from "../accounts/tickets.ts";
 import { keyMonthBudget } from "../billing/scopes.ts";
 import { deleteDeployments } from "../deployments/change.ts";
 import type { DeploymentStore } from "../deployments/store.ts";
+import { createIssuerKeys } from "../identity/issuer-keys.ts";
 import { createJudgedFetch, type OutboundRules } from "../identity/judged-fetch.ts";
 import { createOidcSignIn } from "../identity/oidc-sign-in.ts";
 import { createProviderClients } from "../identity/provider-clients.ts";
 import { createProviders } from "../identity/providers.ts";
+import { createWorkloadIdentities } from "../identity/workload-identities.ts";
 import { createAccountMailStore } from "../store/accounts/account-mail-store.ts";
 import { createAdminStore } from "../store/accounts/admin-store.ts";
 import { createApplicationStore } from "../store/accounts/application-store.ts";
@@ -51,6 +53,7 @@ import { createTokenStore } from "../store/accounts/tokens-store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
 import { createIdentityStore } from "../store/identity/identity-store.ts";
 import { createProviderStore } from "../store/identity/provider-store.ts";
+import { createWorkloadStore } from "../store/identity/workload-store.ts";
 
 interface AccountFeatureDeps {
   readonly db: OpenDatabase["db"];
@@ -138,6 +141,14 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
       signIn,
       limits,
       pepper,
+      unixMs,
+    }),
+    workloads: createWorkloadIdentities({
+      store: createWorkloadStore(db),
+      tokens,
+      keys: createIssuerKeys(fetches.to(undefined)),
+      limits,
+      mayFetch: fetches.mayFetch,
       unixMs,
     }),
     profiles: createProfiles(profileStore, limits, accountMails, identityProviders),

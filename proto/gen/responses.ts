@@ -2206,6 +2206,224 @@ export interface Responses {
     url: string;
   };
   "DELETE /v1/me/identities/{id}": {};
+  "GET /v1/workload-identities": {
+    workload_identities: {
+      id: string;
+      /**
+       * Names of its keys begin with it
+       */
+      name: string;
+      /**
+       * The token's claim `iss`, whose metadata names its keys
+       */
+      issuer: string;
+      /**
+       * A value of the token's claim `aud`
+       */
+      audience: string;
+      /**
+       * The token's claim `sub`; `*` stands for any characters, but not at the beginning
+       */
+      subject: string;
+      /**
+       * Further claims and the values that they must have
+       */
+      claims: {
+        [k: string]: string;
+      };
+      /**
+       * Role of its keys
+       */
+      role: "admin" | "read" | "inference";
+      /**
+       * Models of its keys; null: any
+       *
+       * @maxItems 200
+       */
+      allowed_models: string[] | null;
+      /**
+       * Life of its keys
+       */
+      life_seconds: number;
+      /**
+       * For whom its keys are, in an organization; null: the account itself
+       */
+      member_id: string | null;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * Unix seconds
+       */
+      last_used_at: number | null;
+    }[];
+  };
+  "POST /v1/workload-identities": {
+    id: string;
+    /**
+     * Names of its keys begin with it
+     */
+    name: string;
+    /**
+     * The token's claim `iss`, whose metadata names its keys
+     */
+    issuer: string;
+    /**
+     * A value of the token's claim `aud`
+     */
+    audience: string;
+    /**
+     * The token's claim `sub`; `*` stands for any characters, but not at the beginning
+     */
+    subject: string;
+    /**
+     * Further claims and the values that they must have
+     */
+    claims: {
+      [k: string]: string;
+    };
+    /**
+     * Role of its keys
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Models of its keys; null: any
+     *
+     * @maxItems 200
+     */
+    allowed_models: string[] | null;
+    /**
+     * Life of its keys
+     */
+    life_seconds: number;
+    /**
+     * For whom its keys are, in an organization; null: the account itself
+     */
+    member_id: string | null;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+    /**
+     * Unix seconds
+     */
+    last_used_at: number | null;
+  };
+  "GET /v1/workload-identities/{id}": {
+    id: string;
+    /**
+     * Names of its keys begin with it
+     */
+    name: string;
+    /**
+     * The token's claim `iss`, whose metadata names its keys
+     */
+    issuer: string;
+    /**
+     * A value of the token's claim `aud`
+     */
+    audience: string;
+    /**
+     * The token's claim `sub`; `*` stands for any characters, but not at the beginning
+     */
+    subject: string;
+    /**
+     * Further claims and the values that they must have
+     */
+    claims: {
+      [k: string]: string;
+    };
+    /**
+     * Role of its keys
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Models of its keys; null: any
+     *
+     * @maxItems 200
+     */
+    allowed_models: string[] | null;
+    /**
+     * Life of its keys
+     */
+    life_seconds: number;
+    /**
+     * For whom its keys are, in an organization; null: the account itself
+     */
+    member_id: string | null;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+    /**
+     * Unix seconds
+     */
+    last_used_at: number | null;
+  };
+  "DELETE /v1/workload-identities/{id}": {
+    id: string;
+    /**
+     * Names of its keys begin with it
+     */
+    name: string;
+    /**
+     * The token's claim `iss`, whose metadata names its keys
+     */
+    issuer: string;
+    /**
+     * A value of the token's claim `aud`
+     */
+    audience: string;
+    /**
+     * The token's claim `sub`; `*` stands for any characters, but not at the beginning
+     */
+    subject: string;
+    /**
+     * Further claims and the values that they must have
+     */
+    claims: {
+      [k: string]: string;
+    };
+    /**
+     * Role of its keys
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Models of its keys; null: any
+     *
+     * @maxItems 200
+     */
+    allowed_models: string[] | null;
+    /**
+     * Life of its keys
+     */
+    life_seconds: number;
+    /**
+     * For whom its keys are, in an organization; null: the account itself
+     */
+    member_id: string | null;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+    /**
+     * Unix seconds
+     */
+    last_used_at: number | null;
+  };
+  "POST /v1/auth/workload-token": {
+    api_key: string;
+    key_id: string;
+    /**
+     * Role of its keys
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Unix seconds
+     */
+    expires_at: number;
+  };
   "GET /payment/checklist": {
     /**
      * USD; negative: funds ready to spend

@@ -56,6 +56,7 @@ export const sections: readonly Section[] = [
       "images-and-speech",
       "rentals",
       "agents",
+      "workload-identity",
     ].map((name) => `docs/guides/${name}.md`),
   },
   {

@@ -9,6 +9,7 @@ import {
   operatorKey,
   type StatusRow,
   signIn,
+  succeed,
   type Values,
 } from "./status-table.ts";
 
@@ -127,6 +128,100 @@ const rows: readonly StatusRow[] = [
   { call: `DELETE ${mine}/unknown`, status: 401, key: null },
   { ...inSession, call: `DELETE ${mine}/unknown`, status: 404, holds: { code: "identity_not_found" } },
 ];
+
+const workloads = "/v1/workload-identities";
+const token = "POST /v1/auth/workload-token";
+const workload = (change: object = {}) => ({
+  name: `ci-${randomBytes(6).toString("hex")}`,
+  issuer: "https://ci.invalid",
+  audience: "stoker",
+  subject: "repo:acme/app",
+  ...change,
+});
+const unsigned = (claims: object) =>
+  [{ alg: "RS256" }, claims, "signature"]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
+    .join(".");
+
+/** A customer with a workload identity. */
+async function withWorkload(): Promise<Values> {
+  const customer = await createCustomer();
+  const body = workload({ name: "taken" });
+  const { id } = await succeed({ call: `POST ${workloads}`, key: customer.key, body });
+  return { ...customer, workload: id };
+}
+
+const workloadRows: readonly StatusRow[] = [
+  {
+    call: `POST ${workloads}`,
+    status: 200,
+    body: workload(),
+    holds: { role: "inference", life_seconds: 900, claims: {}, allowed_models: null, last_used_at: null },
+  },
+  { call: `POST ${workloads}`, status: 400, body: "{" },
+  { call: `POST ${workloads}`, status: 401, key: null, body: workload() },
+  {
+    call: `POST ${workloads}`,
+    status: 403,
+    body: workload(),
+    given: async () => withRole("read"),
+    holds: { code: "role_not_allowed" },
+  },
+  { call: `POST ${workloads}`, status: 409, body: workload({ name: "taken" }) },
+  { call: `POST ${workloads}`, status: 413, body: workload({ subject: "x".repeat(200_000) }) },
+  { call: `POST ${workloads}`, status: 422, body: workload({ life_seconds: 3601 }) },
+  {
+    call: `POST ${workloads}`,
+    status: 422,
+    body: workload({ subject: "*" }),
+    holds: { code: "bad_workload_identity" },
+  },
+  { call: `GET ${workloads}`, status: 200, holds: { workload_identities: expect.any(Array) } },
+  { call: `GET ${workloads}`, status: 401, key: null },
+  { call: `GET ${workloads}/{workload}`, status: 200, holds: { id: "{workload}" } },
+  { call: `GET ${workloads}/{workload}`, status: 401, key: null },
+  { call: `GET ${workloads}/unknown`, status: 404, holds: { code: "workload_identity_not_found" } },
+  { call: `DELETE ${workloads}/unknown`, status: 401, key: null },
+  { call: `DELETE ${workloads}/unknown`, status: 404 },
+  {
+    call: `DELETE ${workloads}/{second}`,
+    status: 200,
+    given: async ({ key }) => ({
+      second: (await succeed({ call: `POST ${workloads}`, key: key as string, body: workload() })).id,
+    }),
+  },
+  { call: token, status: 400, key: null, body: "{" },
+  {
+    call: token,
+    status: 401,
+    key: null,
+    body: { workload_identity_id: "unknown", token: "a.b.c" },
+    holds: { code: "workload_token_refused" },
+  },
+  { call: token, status: 413, key: null, body: { workload_identity_id: "x", token: "x".repeat(40_000) } },
+  { call: token, status: 422, key: null, body: {} },
+  {
+    call: token,
+    status: 502,
+    key: null,
+    body: { workload_identity_id: "{workload}", token: unsigned({ iss: "https://ci.invalid", aud: "stoker" }) },
+    holds: { code: "workload_issuer_failed" },
+  },
+];
+
+async function withRole(role: string): Promise<Values> {
+  const customer = await createCustomer();
+  const { token: key } = await succeed({
+    call: "POST /v1/api-tokens",
+    key: customer.key,
+    body: { name: role, role },
+  });
+  return { key };
+}
+
+describe("workload identities", () => {
+  checkStatuses(withWorkload, workloadRows);
+});
 
 describe("identity providers", () => {
   checkStatuses(arrange, rows);

@@ -61,6 +61,11 @@ describe("a browser session", () => {
     ],
     ["PATCH /v1/admin/identity-providers/provider-1", { is_enforced: true }],
     ["DELETE /v1/admin/identity-providers/provider-1", undefined],
+    [
+      "POST /v1/workload-identities",
+      { name: "ci", issuer: "https://ci.example.com", audience: "stoker", subject: "repo:acme/app" },
+    ],
+    ["DELETE /v1/workload-identities/workload-1", undefined],
     [reset, undefined],
   ] as const)("needs a sign-in of the last 10 minutes for %s", async (call, body) => {
     open({ authTimeMs: Date.now() - recentSignInMs - 1_000 });

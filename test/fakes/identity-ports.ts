@@ -2,7 +2,9 @@
 
 import type { IdentityFeatures } from "../../control-plane/http/identity/features.ts";
 import { identityNotFound, providerNotFound } from "../../control-plane/identity/errors.ts";
-import type { ProviderRow } from "../../control-plane/identity/store.ts";
+import type { ProviderRow, WorkloadIdentity } from "../../control-plane/identity/store.ts";
+import { workloadNotFound } from "../../control-plane/identity/workload-identities.ts";
+import type { AccountId, KeyId } from "../../proto/ids.ts";
 
 export const provider: ProviderRow = {
   id: "provider-1",
@@ -27,6 +29,27 @@ export const provider: ProviderRow = {
 const known = async (id: string): Promise<ProviderRow> => {
   if (id !== provider.id) throw providerNotFound();
   return provider;
+};
+
+export const workload: WorkloadIdentity = {
+  id: "workload-1",
+  account: "u:1000000000001" as AccountId,
+  name: "deploy",
+  issuer: "https://token.actions.githubusercontent.com",
+  audience: "https://stoker.example.com",
+  subject: "repo:acme/app:ref:refs/heads/main",
+  claims: {},
+  role: "inference",
+  allowedModels: null,
+  lifeSeconds: 900,
+  member: null,
+  createdAtMs: 1_786_000_000_000,
+  lastUsedAtMs: null,
+};
+
+const knownWorkload = async (_account: AccountId, id: string): Promise<WorkloadIdentity> => {
+  if (id !== workload.id) throw workloadNotFound();
+  return workload;
 };
 
 export function fakeIdentity(): IdentityFeatures {
@@ -60,6 +83,18 @@ export function fakeIdentity(): IdentityFeatures {
       unlink: async (_actor, id) => {
         if (id !== "identity-1") throw identityNotFound();
       },
+    },
+    workloads: {
+      list: async () => [workload],
+      get: knownWorkload,
+      create: async () => workload,
+      remove: knownWorkload,
+      exchange: async () => ({
+        key: "stk_made",
+        id: "key-made" as KeyId,
+        expiresAtMs: 1_786_000_900_000,
+        rule: workload,
+      }),
     },
   };
 }

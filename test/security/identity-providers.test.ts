@@ -1,18 +1,9 @@
 // Sign-in through a real OpenID provider, over the real edge and a real PostgreSQL, and what attackers and faulty providers send.
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { createApiTokens } from "../../control-plane/accounts/api-tokens.ts";
-import { createDataKeys } from "../../control-plane/accounts/data-keys.ts";
-import { keyMonthBudget } from "../../control-plane/billing/scopes.ts";
-import type { NewProvider } from "../../control-plane/identity/providers.ts";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { returnPath } from "../../control-plane/identity/return-path.ts";
-import { readPlainHosts } from "../../control-plane/plain-hosts.ts";
-import { createTokenStore } from "../../control-plane/store/accounts/tokens-store.ts";
-import { createAccountFeatures } from "../../control-plane/wiring/accounts.ts";
-import { nano } from "../../proto/money.ts";
-import { startEdge } from "../fakes/edge.ts";
-import { type OidcServer, startOidcServer } from "../fakes/oidc-server.ts";
+import { act, Browser, identityStage, ip, rules } from "../fakes/identity-stage.ts";
+import type { OidcServer } from "../fakes/oidc-server.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
-import { log, openWorld } from "../integration/billing/world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -20,111 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
-const act = { by: "u:1", ip: "", note: "" };
-const ip = "192.0.2.1";
-
-/** Cookies of one browser, which follows redirects by hand. */
-class Browser {
-  readonly cookies = new Map<string, Map<string, string>>();
-
-  async get(url: string, headers: Record<string, string> = {}): Promise<Response> {
-    const { origin } = new URL(url);
-    const jar = this.cookies.get(origin) ?? new Map();
-    this.cookies.set(origin, jar);
-    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
-    const response = await fetch(url, { redirect: "manual", headers: { cookie, ...headers } });
-    for (const line of response.headers.getSetCookie()) {
-      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
-      if (value === "") jar.delete(name);
-      else jar.set(name, value);
-    }
-    return response;
-  }
-
-  /** Follows redirects until a URL that contains `until`, which it does not open. */
-  async walk(url: string, until: string): Promise<string> {
-    let next = url;
-    for (let steps = 0; steps < 12; steps++) {
-      if (next.includes(until)) return next;
-      const response = await this.get(next);
-      const location = response.headers.get("location");
-      if (location === null) throw new Error(`${next} replied ${response.status}: ${await response.text()}`);
-      next = new URL(location, next).href;
-    }
-    throw new Error("too many redirects");
-  }
-}
-
-const rules = (change: Partial<NewProvider> & Pick<NewProvider, "issuer">): NewProvider => ({
-  name: "Example",
-  clientId: "stoker",
-  clientSecret: "secret-of-the-client-which-is-long",
-  scopes: "openid email profile",
-  domains: ["example.com"],
-  isEnforced: false,
-  isListed: true,
-  trustsEmail: false,
-  organization: null,
-  defaultRole: null,
-  groupsClaim: "groups",
-  roleOfGroup: {},
-  ...change,
-});
-
-async function stage({ isPlainAllowed = true } = {}) {
-  const world = await openWorld(postgres);
-  const { db, secrets, accounts, accountStore } = world;
-  const dataKeys = createDataKeys({ store: accountStore, secrets });
-  const tokens = createApiTokens({
-    monthOf: keyMonthBudget,
-    store: { ...accountStore, ...createTokenStore(db) },
-    dataKeys,
-    secrets,
-  });
-  const features = createAccountFeatures({
-    db,
-    secrets,
-    accounts,
-    dataKeys,
-    tokens,
-    deployments: { list: async () => [], get: async () => undefined, change: async () => false },
-    changes: { on: () => {} },
-    isSignUpOpen: true,
-    mail: undefined,
-    log,
-    publicUrl: undefined,
-    outbound: { blocked: [], mayBePlain: readPlainHosts(isPlainAllowed ? ["127.0.0.1"] : []) ?? (() => false) },
-  });
-  const edge = await startEdge({
-    agents: 0,
-    change: (deps) => ({ ...deps, ...features, accounts, publicUrl: undefined }),
-  });
-  onTestFinished(() => edge.close());
-
-  async function addProvider(change: Partial<NewProvider> = {}) {
-    const server = await startOidcServer();
-    onTestFinished(() => server.close());
-    const { id } = await features.identityProviders.create(rules({ issuer: server.issuer, ...change }), act);
-    const callback = `${edge.url}/v1/auth/oidc/${id}/callback`;
-    server.allow(callback);
-    return { server, id, callback, start: `${edge.url}/v1/auth/oidc/${id}/start` };
-  }
-  const makeAccount = async (name: string, { isAdmin = false, isVerified = true } = {}) => {
-    const made = await accounts.createAccount({
-      email: `${name}@example.com`,
-      displayName: name,
-      creditNanoUsd: nano(0n),
-      isAdmin,
-      ...(isVerified ? {} : { ownPassword: { hash: "x", ip } }),
-    });
-    return made.account;
-  };
-  const sessionOf = async (browser: Browser) => {
-    const cookie = browser.cookies.get(edge.url)?.get("session");
-    return cookie === undefined ? undefined : features.sessions.find(cookie);
-  };
-  return { world, features, edge, addProvider, makeAccount, sessionOf };
-}
+const stage = (options?: { readonly isPlainAllowed?: boolean }) => identityStage(postgres, options);
 
 type Added = Awaited<ReturnType<Awaited<ReturnType<typeof stage>>["addProvider"]>>;
 

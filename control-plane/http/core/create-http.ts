@@ -66,6 +66,7 @@ import { addFileUpload } from "../files/files-routes.ts";
 import { addFiles } from "../files/routes.ts";
 import type { IdentityFeatures } from "../identity/features.ts";
 import { addIdentityRoutes, addProviderRoutes } from "../identity/provider-routes.ts";
+import { addWorkloadRoutes } from "../identity/workload-routes.ts";
 import type { InferenceFeatures } from "../inference/features.ts";
 import { InferenceEntry, type Validate } from "../inference/inference-entry.ts";
 import { encodeModelName } from "../inference/model-path.ts";
@@ -263,6 +264,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAccounts(endpoints, routes, deps);
     addProviderRoutes(endpoints, deps);
     addIdentityRoutes(endpoints, deps);
+    addWorkloadRoutes(endpoints, deps);
     addMoney(endpoints, deps);
     addModels(endpoints, deps);
     addDeployments(endpoints, deps, health);

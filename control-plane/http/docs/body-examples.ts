@@ -154,6 +154,17 @@ const account: Examples = {
     role_of_group: { engineers: "developer" },
   },
   "PATCH /v1/admin/identity-providers/{id}": { is_enforced: true },
+  "POST /v1/workload-identities": {
+    name: "deploy",
+    issuer: "https://token.actions.githubusercontent.com",
+    audience: "https://stoker.example.com",
+    subject: "repo:acme/app:ref:refs/heads/main",
+    claims: { environment: "production" },
+  },
+  "POST /v1/auth/workload-token": {
+    workload_identity_id: "4kQ0bYx1Za9c4kQ0bYx1",
+    token: "eyJhbGciOiJSUzI1NiJ9.e30.c2ln",
+  },
   "POST /v1/me/identities": { provider_id: "4kQ0bYx1Za9c" },
   "POST /v1/me/password": { password: "a longer one than before", current_password: "correct horse battery" },
   "POST /v1/scoped-jwt": { api_key_name: "production", models: [chatModel], expires_delta: 3600, spending_limit: 1.5 },

@@ -186,6 +186,7 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | EndR
     "signInChallenge",
     "providerSignIn",
     "identity",
+    "workloadIdentity",
     "sshKey",
     "member",
     "invitation",

@@ -42,6 +42,7 @@ import * as unsummedEndUsers from "../migrations/0081-unsummed-end-users.ts";
 import * as usageRent from "../migrations/0089-usage-rent.ts";
 import * as identityProviders from "../migrations/0090-identity-providers.ts";
 import * as members from "../migrations/0091-members.ts";
+import * as workloadIdentities from "../migrations/0092-workload-identities.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -87,6 +88,7 @@ const migrations: Record<string, Migration> = {
   "0089-usage-rent": usageRent,
   "0090-identity-providers": identityProviders,
   "0091-members": members,
+  "0092-workload-identities": workloadIdentities,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

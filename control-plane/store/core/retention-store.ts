@@ -79,6 +79,10 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
   "provider-sign-ins": (before, limit) => sql`
     delete from provider_sign_in where lookup in (
       select lookup from provider_sign_in where expires_at < ${before} order by expires_at limit ${limit})`,
+  "workload-exchanges": (before, limit) => sql`
+    delete from workload_exchange where exchange_id in (
+      select exchange_id from workload_exchange where token_expires_at < ${before} and expires_at < ${before}
+        order by token_expires_at limit ${limit})`,
   "sign-in-attempts": (before, limit) => sql`
     delete from sign_in_attempt where key in (
       select key from sign_in_attempt where expires_at < ${before} order by expires_at limit ${limit})`,

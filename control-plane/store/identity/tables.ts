@@ -1,6 +1,7 @@
 // Tables of identity providers and of the people who sign in through them.
 import type { Generated } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
+import type { AccountId, KeyId, MemberId } from "../../../proto/ids.ts";
+import type { KeyRole } from "../../accounts/store.ts";
 import type { ProvidedRole } from "../../identity/store.ts";
 import type { DefaultTime, Json, Time } from "../core/columns.ts";
 
@@ -73,6 +74,35 @@ export interface IdentityTables {
     /** Account and session that link an identity; null: a sign-in. */
     accountId: AccountId | null;
     session: Buffer | null;
+    expiresAt: Time;
+  };
+  /** Rules by which programs exchange a token of their platform for a key. */
+  workloadIdentity: {
+    ruleId: string;
+    accountId: AccountId;
+    /** For whom its keys are, in an organisation; without that member they are not made. Null: the account itself. */
+    memberId: MemberId | null;
+    name: string;
+    issuer: string;
+    audience: string;
+    /** `*` stands for any characters. */
+    subject: string;
+    claims: Json<Readonly<Record<string, string>>>;
+    role: KeyRole;
+    allowedModels: string[] | null;
+    lifeSeconds: number;
+    createdAt: DefaultTime;
+    lastUsedAt: Time | null;
+  };
+  workloadExchange: {
+    exchangeId: string;
+    ruleId: string;
+    /** Null until the key exists. */
+    tokenId: KeyId | null;
+    /** SHA-256 of the token's signed part. */
+    tokenHash: Buffer;
+    tokenExpiresAt: Time;
+    /** End of the key. */
     expiresAt: Time;
   };
 }

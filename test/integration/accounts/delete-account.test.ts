@@ -100,6 +100,7 @@ const emptied = [
   "webhook_job",
   "webhook_kept",
   "webhook_secret",
+  "workload_identity",
 ] as const;
 /** Tables whose rows of a deleted account expire or are swept (control-plane/retention). */
 const swept = [

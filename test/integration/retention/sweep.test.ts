@@ -26,6 +26,8 @@ beforeAll(async () => {
      values ('k1', 'u:1', 'auto', '\\x01', '\\x02', 'stk')`,
     `insert into identity_provider (provider_id, name, issuer, client_id, scopes, domains, is_enforced, is_listed, trusts_email,
        groups_claim, role_of_group) values ('provider', '', '', '', '', '{}', false, false, false, '', '{}')`,
+    `insert into workload_identity (rule_id, account_id, name, issuer, audience, subject, claims, role, life_seconds)
+       values ('rule', 'u:1', '', '', '', '', '{}', 'read', 60)`,
     "insert into budget (budget_id, account_id, scope, lim) values ('account/u:1', 'u:1', 'account', 1)",
   ])
     await query(url, text);
@@ -158,6 +160,12 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
       values (convert_to($1, 'UTF8'), 'provider', '', '/console', false, $2)`,
     table: "provider_sign_in",
     column: "convert_from(lookup, 'UTF8')",
+  },
+  "workload-exchanges": {
+    insert: `insert into workload_exchange (exchange_id, rule_id, token_hash, token_expires_at, expires_at)
+      values ($1, 'rule', '', $2, $2)`,
+    table: "workload_exchange",
+    column: "exchange_id",
   },
   "sign-in-attempts": {
     insert: "insert into sign_in_attempt (key, taken, expires_at) values (convert_to($1, 'UTF8'), 1, $2)",

@@ -1,0 +1,120 @@
+// Identity providers on a real PostgreSQL behind the real edge, with real OpenID providers, and browsers that follow redirects by hand.
+import { onTestFinished } from "vitest";
+import { createApiTokens } from "../../control-plane/accounts/api-tokens.ts";
+import { createDataKeys } from "../../control-plane/accounts/data-keys.ts";
+import { keyMonthBudget } from "../../control-plane/billing/scopes.ts";
+import type { NewProvider } from "../../control-plane/identity/providers.ts";
+import { readPlainHosts } from "../../control-plane/plain-hosts.ts";
+import { createTokenStore } from "../../control-plane/store/accounts/tokens-store.ts";
+import { createAccountFeatures } from "../../control-plane/wiring/accounts.ts";
+import { nano } from "../../proto/money.ts";
+import { log, openWorld } from "../integration/billing/world.ts";
+import { startEdge } from "./edge.ts";
+import { startOidcServer } from "./oidc-server.ts";
+import type { TestPostgres } from "./postgres.ts";
+
+export const act = { by: "u:1", ip: "", note: "" };
+export const ip = "192.0.2.1";
+
+/** Cookies of one browser, which follows redirects by hand. */
+export class Browser {
+  readonly cookies = new Map<string, Map<string, string>>();
+
+  async get(url: string, headers: Record<string, string> = {}): Promise<Response> {
+    const { origin } = new URL(url);
+    const jar = this.cookies.get(origin) ?? new Map();
+    this.cookies.set(origin, jar);
+    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
+    const response = await fetch(url, { redirect: "manual", headers: { cookie, ...headers } });
+    for (const line of response.headers.getSetCookie()) {
+      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      if (value === "") jar.delete(name);
+      else jar.set(name, value);
+    }
+    return response;
+  }
+
+  /** Follows redirects until a URL that contains `until`, which it does not open. */
+  async walk(url: string, until: string): Promise<string> {
+    let next = url;
+    for (let steps = 0; steps < 12; steps++) {
+      if (next.includes(until)) return next;
+      const response = await this.get(next);
+      const location = response.headers.get("location");
+      if (location === null) throw new Error(`${next} replied ${response.status}: ${await response.text()}`);
+      next = new URL(location, next).href;
+    }
+    throw new Error("too many redirects");
+  }
+}
+
+export const rules = (change: Partial<NewProvider> & Pick<NewProvider, "issuer">): NewProvider => ({
+  name: "Example",
+  clientId: "stoker",
+  clientSecret: "secret-of-the-client-which-is-long",
+  scopes: "openid email profile",
+  domains: ["example.com"],
+  isEnforced: false,
+  isListed: true,
+  trustsEmail: false,
+  organization: null,
+  defaultRole: null,
+  groupsClaim: "groups",
+  roleOfGroup: {},
+  ...change,
+});
+
+export async function identityStage(postgres: TestPostgres, { isPlainAllowed = true } = {}) {
+  const world = await openWorld(postgres);
+  const { db, secrets, accounts, accountStore } = world;
+  const dataKeys = createDataKeys({ store: accountStore, secrets });
+  const tokens = createApiTokens({
+    monthOf: keyMonthBudget,
+    store: { ...accountStore, ...createTokenStore(db) },
+    dataKeys,
+    secrets,
+  });
+  const features = createAccountFeatures({
+    db,
+    secrets,
+    accounts,
+    dataKeys,
+    tokens,
+    deployments: { list: async () => [], get: async () => undefined, change: async () => false },
+    changes: { on: () => {} },
+    isSignUpOpen: true,
+    mail: undefined,
+    log,
+    publicUrl: undefined,
+    outbound: { blocked: [], mayBePlain: readPlainHosts(isPlainAllowed ? ["127.0.0.1"] : []) ?? (() => false) },
+  });
+  const edge = await startEdge({
+    agents: 0,
+    change: (deps) => ({ ...deps, ...features, accounts, publicUrl: undefined }),
+  });
+  onTestFinished(() => edge.close());
+
+  async function addProvider(change: Partial<NewProvider> = {}) {
+    const server = await startOidcServer();
+    onTestFinished(() => server.close());
+    const { id } = await features.identityProviders.create(rules({ issuer: server.issuer, ...change }), act);
+    const callback = `${edge.url}/v1/auth/oidc/${id}/callback`;
+    server.allow(callback);
+    return { server, id, callback, start: `${edge.url}/v1/auth/oidc/${id}/start` };
+  }
+  const makeAccount = async (name: string, { isAdmin = false, isVerified = true } = {}) => {
+    const made = await accounts.createAccount({
+      email: `${name}@example.com`,
+      displayName: name,
+      creditNanoUsd: nano(0n),
+      isAdmin,
+      ...(isVerified ? {} : { ownPassword: { hash: "x", ip } }),
+    });
+    return made.account;
+  };
+  const sessionOf = async (browser: Browser) => {
+    const cookie = browser.cookies.get(edge.url)?.get("session");
+    return cookie === undefined ? undefined : features.sessions.find(cookie);
+  };
+  return { world, features, edge, addProvider, makeAccount, sessionOf };
+}
