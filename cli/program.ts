@@ -47,6 +47,7 @@ import { addNode } from "./commands/node.ts";
 import { addNodeEnrolment } from "./commands/node-enrolment.ts";
 import { addNodeOperations } from "./commands/node-operations.ts";
 import { addNodeWeights } from "./commands/node-weights.ts";
+import { addInvitation, addMember, addOrganization } from "./commands/organization.ts";
 import { addSimulate } from "./commands/simulate.ts";
 import { addToken } from "./commands/token.ts";
 import { addTop } from "./commands/top.ts";
@@ -134,6 +135,7 @@ const groups: Readonly<Record<string, readonly ((program: Command) => void)[]>> 
   ],
   "Deploy:": [addDeployModel, addDeployCreate, addDeploy, addLog, addContainer, addAgent, addBackup],
   "Money:": [addAccountCommands, addBillingCommands, addLimits],
+  "Organization:": [addOrganization, addMember, addInvitation],
   "Operate:": [
     addNodeEnrolment,
     addNodeOperations,

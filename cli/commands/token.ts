@@ -37,8 +37,10 @@ export function addToken(program: Command): void {
   const token = program.command("token").description("API keys and scoped tokens of this account");
   addRules(token.command("create <name>").example("stoker token create ci --role inference --expires 30d"))
     .description("create an API key and print it once")
-    .run(async (terminal, name: string, flags: RuleFlags) => {
-      const created = await terminal.api.call<Token>("POST", "/v1/api-tokens", { name, ...rulesOf(flags) });
+    .option("--member <id>", "service account that the key is for (`stoker member list`)")
+    .run(async (terminal, name: string, flags: RuleFlags & { readonly member?: string }) => {
+      const body = { name, ...rulesOf(flags), ...(flags.member === undefined ? {} : { member_id: flags.member }) };
+      const created = await terminal.api.call<Token>("POST", "/v1/api-tokens", body);
       terminal.show(created, (key) => key.token);
       terminal.progress(`Created ${created.name} (${created.token_id}). Save the key now: it is shown only once.`);
     });

@@ -97,10 +97,10 @@ export function createCliLogins(deps: CliLoginDeps) {
 
   return {
     /** Creates a key of the account, or of its member, for the command line waiting under this id. Throws cliLoginUsed, and the errors of creating a key. */
-    async approve(actor: Actor, loginId: string, member: MemberId | null = null): Promise<void> {
+    async approve(actor: Actor, loginId: string, member: MemberId | undefined = undefined): Promise<void> {
       const lookup = lookupOf(loginId);
       if (await store.hasCliLogin(lookup)) throw cliLoginUsed();
-      const made = await deps.makeKey(actor, keyName(unixMs()), member);
+      const made = await deps.makeKey(actor, keyName(unixMs()), member ?? null);
       const now = unixMs();
       const login = { lookup, account: actor.account, key: made, atMs: now, expiresAtMs: now + answerWithinMs };
       if (await store.answerCliLogin(login)) return;

@@ -1384,9 +1384,13 @@ export interface Responses {
      */
     expires_at: number;
     /**
-     * Accepts the invitation, once. Shown once; /console/join?ticket=<token> is its page
+     * Accepts the invitation, once. Shown once
      */
     token: string;
+    /**
+     * Page that accepts it, in a browser
+     */
+    url: string;
     /**
      * A link was mailed as well
      */

@@ -1,11 +1,12 @@
 // /login and the wait of a command line, by plain HTTP: what a browser without scripts does.
 import type { FastifyInstance } from "fastify";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { cliLoginBusy, cliLoginUsed } from "../../control-plane/accounts/cli-login.ts";
 import { accountGone, TooManyAttempts } from "../../control-plane/accounts/errors.ts";
 import { sessionRequired, signInExpired } from "../../control-plane/accounts/factor-errors.ts";
 import { recentSignInMs } from "../../control-plane/accounts/sessions.ts";
 import { createHttp } from "../../control-plane/http/core/create-http.ts";
+import { fakeMembers, organization } from "../fakes/member-ports.ts";
 import { ada, adasPassword, adasSession, type FakePorts, fakePorts } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
@@ -288,6 +289,21 @@ describe("the confirmation of a command line's login", () => {
     expect(answer.statusCode).toBe(200);
     expect(answer.body).toContain("The command line has its key");
     expect(approved).toEqual([`${ada.account} ${loginId}`]);
+  });
+
+  it("offers the person's organizations, and gives a key of the one that is chosen and no other", async () => {
+    const members = fakeMembers((person) => (person === ada.account ? "developer" : undefined));
+    const { actAs, organizations } = ports.deps.members;
+    onTestFinished(() => void Object.assign(ports.deps.members, { actAs, organizations }));
+    Object.assign(ports.deps.members, members);
+    const { body } = await get(`/login?cli=${loginId}`, { cookie });
+    expect(body).toContain(`<option value="${organization}">acme (owner)</option>`);
+    const answer = await post("/login/confirm", { ...yes, account: organization }, { cookie });
+    expect(answer.statusCode, answer.body).toBe(200);
+    expect(approved).toEqual([`${organization} ${loginId}`]);
+    const foreign = await post("/login/confirm", { ...yes, account: "u:1234567890123" }, { cookie });
+    expect(foreign.statusCode).toBe(403);
+    expect(approved).toHaveLength(1);
   });
 
   it.each([

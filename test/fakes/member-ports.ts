@@ -55,7 +55,7 @@ export function fakeMembers(roleOf: (person: AccountId) => MemberRole | undefine
       if (role === undefined || other !== organization) return undefined;
       return memberCaller(role, { key: "" as KeyId, via: "session", member: { id: idOf(role), role, person } });
     },
-    organizations: async () => [record],
+    organizations: async (person) => (roleOf(person) === undefined ? [] : [record]),
     createOrganization: async () => record,
     list: async () => records,
     get,
@@ -71,7 +71,7 @@ export function fakeMembers(roleOf: (person: AccountId) => MemberRole | undefine
       invitedBy: null,
       createdAtMs: 1_786_000_000_000,
       expiresAtMs: 1_786_600_000_000,
-      token: "token",
+      token: "ticket-of-invitation",
       wasMailed: false,
     }),
     withdraw: async () => {},

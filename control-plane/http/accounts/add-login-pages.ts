@@ -2,9 +2,13 @@
 // the form Content-Type, which is curl's default, means JSON.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import type { AccountId } from "../../../proto/ids.ts";
 import { steadyTime } from "../../../proto/steady-time.ts";
+import type { Caller } from "../../accounts/caller.ts";
 import { loginIdForm } from "../../accounts/cli-login.ts";
+import { notAMember } from "../../accounts/errors.ts";
 import { secondFactorRequired } from "../../accounts/factor-errors.ts";
+import { roleRefusal } from "../../accounts/permissions.ts";
 import { checkRecentSignIn, type Session } from "../../accounts/sessions.ts";
 import { startPath } from "../../identity/providers.ts";
 import { actorOf } from "../core/act-of.ts";
@@ -23,6 +27,7 @@ import {
   linkPage,
   loginPath,
   newPasswordPage,
+  type SignedIn,
   secondFactorPage,
   signedInPage,
   signInPage,
@@ -192,11 +197,22 @@ class LoginPages {
       if (!session || visit.loginId === undefined) return await this.#show(reply, session, visit);
       if (session.mustEnrol) throw secondFactorRequired();
       checkRecentSignIn(session, steadyTime.nowMs());
-      await this.#deps.cliLogins.approve(actorOf(session.caller, reply), visit.loginId);
+      const caller = await this.#callerFor(session, field(request.body, "account").slice(0, 64));
+      await this.#deps.cliLogins.approve(actorOf(caller, reply), visit.loginId, caller.member?.id);
     } catch (error) {
       return this.#showAgain(request, reply, visit, error);
     }
     return send(reply, confirmedPage());
+  }
+
+  /** The person, or the person in the organisation that they chose. Throws notAMember, and that they may have no keys there. */
+  async #callerFor({ caller }: Session, chosen: string): Promise<Caller> {
+    if (chosen === "" || chosen === caller.account) return caller;
+    const member = await this.#deps.members.actAs(caller, chosen as AccountId);
+    if (!member) throw notAMember();
+    const refusal = roleRefusal("ownKeys", member);
+    if (refusal) throw refusal;
+    return member;
   }
 
   async signOut(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -236,7 +252,15 @@ class LoginPages {
 
   /** With the providers from which the visitor may choose. */
   async #show(reply: FastifyReply, session: Session | undefined, visit: Visit): Promise<FastifyReply> {
-    if (session) return show(reply, session, visit);
+    if (session) {
+      const of = visit.loginId === undefined ? [] : await this.#deps.members.organizations(session.caller.account);
+      const organizations = of.map(({ account, displayName, teamDisplayName, role }) => ({
+        uid: account,
+        name: teamDisplayName ?? displayName,
+        role,
+      }));
+      return show(reply, session, visit, organizations);
+    }
     const offered = await this.#deps.identityProviders.offered(visit.email || undefined).catch(() => []);
     const query = new URLSearchParams({ return_to: loginPath(visit.loginId) });
     // A command line receives a key, so the provider's own session does not suffice.
@@ -283,10 +307,15 @@ class LoginPages {
   }
 }
 
-function show(reply: FastifyReply, session: Session | undefined, visit: Visit): FastifyReply {
+function show(
+  reply: FastifyReply,
+  session: Session | undefined,
+  visit: Visit,
+  organizations: NonNullable<SignedIn["organizations"]> = [],
+): FastifyReply {
   if (!session) return send(reply, signInPage(visit));
   if (session.mustEnrol) return send(reply, enrolPage(visit));
-  const signedIn = { ...visit, displayName: session.caller.displayName, csrfToken: session.csrfToken };
+  const signedIn = { ...visit, displayName: session.caller.displayName, csrfToken: session.csrfToken, organizations };
   return send(reply, visit.loginId === undefined ? signedInPage(signedIn) : confirmPage(signedIn));
 }
 

@@ -39,7 +39,7 @@ body { margin: 0; font: 16px/1.5 system-ui, sans-serif; color: var(--ink); backg
 main { max-width: 24rem; margin: 10vh auto 0; padding: 0 1rem }
 h1 { font-size: 1.4rem }
 label { display: block; margin: 1rem 0 .25rem }
-input { box-sizing: border-box; width: 100%; padding: .6rem; font: inherit; color: inherit; background: transparent;
+input, select { box-sizing: border-box; width: 100%; padding: .6rem; font: inherit; color: inherit; background: transparent;
   border: 1px solid var(--line); border-radius: .4rem }
 button { margin: 1.25rem .5rem 0 0; padding: .6rem 1.2rem; font: inherit; border: 1px solid var(--act); border-radius: .4rem;
   color: var(--paper); background: var(--act); cursor: pointer }
@@ -168,19 +168,28 @@ const thenOf = (loginId: string | undefined) => (loginId === undefined ? "" : `?
 
 export interface SignedIn extends Visit {
   readonly displayName: string;
+  /** Organisations whose key the command line may receive instead. */
+  readonly organizations?: readonly { readonly uid: string; readonly name: string; readonly role: string }[];
   readonly csrfToken: string;
 }
 
-export const confirmPage = ({ loginId = "", refusal, displayName, csrfToken }: SignedIn): string =>
+const accountField = (own: string, organizations: NonNullable<SignedIn["organizations"]>) =>
+  organizations.length > 0 &&
+  html`<label for="account">Account</label>
+<select id="account" name="account"><option value="">${own}</option>
+${organizations.map(({ uid, name, role }) => html`<option value="${uid}">${name} (${role})</option>`)}
+</select>`;
+
+export const confirmPage = ({ loginId = "", refusal, displayName, csrfToken, organizations = [] }: SignedIn): string =>
   page(
     "Give the command line a key?",
     html`${refused(refusal)}
 <p>The terminal shows this code:</p>
 <p><code>${codeOf(loginId)}</code></p>
 <p>Continue only if you have just started <strong>stoker login</strong> yourself and the codes are the same: the terminal
-receives an API key of <strong>${displayName}</strong> with all your permissions.</p>
+receives an API key of ${organizations.length > 0 ? "the account that you choose" : html`<strong>${displayName}</strong>`} with all your permissions.</p>
 <form class="beside" method="post" action="/login/confirm">
-${hidden("cli", loginId)}${hidden("csrf", csrfToken)}<button>Give it a key</button>
+${hidden("cli", loginId)}${hidden("csrf", csrfToken)}${accountField(displayName, organizations)}<button>Give it a key</button>
 </form>
 <form class="beside" method="post" action="/login/sign-out">
 ${hidden("csrf", csrfToken)}<button class="second">No, sign out</button>

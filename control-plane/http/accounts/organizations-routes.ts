@@ -5,11 +5,12 @@ import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { type MemberRole, memberRoles } from "../../accounts/member-role.ts";
 import type { InvitationRecord, MemberRecord, OrganizationRecord } from "../../accounts/member-store.ts";
 import { holds, permissions, type Right, rights } from "../../accounts/permissions.ts";
-import { actOf } from "../core/act-of.ts";
+import { actOf, originOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import { displayNamePattern, emailPattern } from "./account-schemas.ts";
 import type { AccountFeatures } from "./features.ts";
+import { mailLinkPaths } from "./mail-pages.ts";
 
 const roleList = { type: "string", enum: memberRoles } as const;
 const Role = Type.Unsafe<MemberRole>({
@@ -56,9 +57,8 @@ const invitationFields = {
 const InvitationBody = Type.Object(invitationFields);
 const CreatedInvitation = Type.Object({
   ...invitationFields,
-  token: Type.String({
-    description: "Accepts the invitation, once. Shown once; /console/join?ticket=<token> is its page",
-  }),
+  token: Type.String({ description: "Accepts the invitation, once. Shown once" }),
+  url: Type.String({ description: "Page that accepts it, in a browser" }),
   mailed: Type.Boolean({ description: "A link was mailed as well" }),
 });
 
@@ -80,7 +80,8 @@ const PermissionsBody = Type.Object({
   roles: Type.Record(Type.String(), Type.Array(RightName), { description: "Rights of each role of a member" }),
 });
 
-export function addOrganizationRoutes(endpoints: Endpoints, { members }: AccountFeatures): void {
+export function addOrganizationRoutes(endpoints: Endpoints, features: AccountFeatures): void {
+  const { members } = features;
   const own = endpoints.with({ tag: "account", access: "key" });
 
   own.get("/v1/permissions", {
@@ -120,7 +121,7 @@ export function addOrganizationRoutes(endpoints: Endpoints, { members }: Account
   });
 
   addMemberRoutes(endpoints, members);
-  addInvitationRoutes(endpoints, members);
+  addInvitationRoutes(endpoints, features);
 }
 
 function addMemberRoutes(endpoints: Endpoints, members: AccountFeatures["members"]): void {
@@ -172,7 +173,7 @@ function addMemberRoutes(endpoints: Endpoints, members: AccountFeatures["members
     needsRecentSignIn: true,
     idempotent: true,
     body: Type.Object({
-      name: Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f]*\\S[^\\u0000-\\u001f]*$" }),
+      name: Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$" }),
       role: Role,
     }),
     answer: MemberBody,
@@ -182,7 +183,7 @@ function addMemberRoutes(endpoints: Endpoints, members: AccountFeatures["members
   });
 }
 
-function addInvitationRoutes(endpoints: Endpoints, members: AccountFeatures["members"]): void {
+function addInvitationRoutes(endpoints: Endpoints, { members, publicUrl }: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key" });
   const secret = { holdsSecrets: true };
 
@@ -209,7 +210,8 @@ function addInvitationRoutes(endpoints: Endpoints, members: AccountFeatures["mem
     refusals: [404, 409],
     async handler({ caller, body, reply }) {
       const made = await members.invite(caller, body.role, body.email ?? null, actOf(caller, reply));
-      return { ...renderInvitation(made), token: made.token, mailed: made.wasMailed };
+      const url = `${originOf(publicUrl, reply.request)}${mailLinkPaths.join_organization}?ticket=${made.token}`;
+      return { ...renderInvitation(made), token: made.token, url, mailed: made.wasMailed };
     },
   });
 

@@ -129,7 +129,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens, members }: Accoun
     bodyLimitBytes: mediumBodyBytes,
     body: NewApiToken,
     answer: ApiTokenBody,
-    refusals: [409],
+    refusals: [404, 409],
     handler: async ({ caller, body, reply }) =>
       render(
         await tokens.create(
