@@ -6,6 +6,7 @@ import { join, resolve } from "node:path";
 import { isLoopbackHost } from "../proto/address-rules.ts";
 import { gpuVendors } from "../proto/gpu-vendors.ts";
 import { readS3Settings } from "../proto/s3-settings.ts";
+import { readTracing } from "../proto/tracing-settings.ts";
 import { Secret } from "./secret.ts";
 
 export type AgentConfig = ReturnType<typeof readConfig>;
@@ -112,6 +113,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     ingressHost,
     /** 0: the last one if it is free, else any. */
     ingressPort: number("STOKER_INGRESS_PORT", 0, 65_535) ?? 0,
+    /** Undefined: no traces. */
+    tracing: readTracing(text, (problem) => problems.push(problem)),
     /** Acknowledged usage records are kept within these limits, to be sent again after a restore of the database. */
     keep: {
       maxAgeMs: (number("STOKER_KEEP_ACKNOWLEDGED_HOURS", 0, 8_760) ?? 48) * 3_600_000,

@@ -9,6 +9,7 @@ import { readBearerSecret } from "../proto/bearer-secret.ts";
 import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceId } from "../proto/ids.ts";
 import { createLogDestination } from "../proto/log-destination.ts";
+import { openTracing, type Tracing } from "../proto/tracing.ts";
 import { createAdapterFiles } from "./adapters/adapter-files.ts";
 import { Adapters } from "./adapters/adapters.ts";
 import { lastSuccess } from "./backups/backups.ts";
@@ -57,6 +58,8 @@ interface Process {
   readonly config: AgentConfig;
   readonly log: Logger;
   readonly version: string;
+  /** Undefined: traces are off. */
+  readonly tracing: Tracing | undefined;
   readonly isStopping: () => boolean;
   /** Set once they listen. */
   readonly ports: { ingress: number; metrics: number };
@@ -73,7 +76,8 @@ async function main(): Promise<void> {
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
   const ports = { ingress: 0, metrics: config.metricsPort };
-  const own: Process = { config, log, version, isStopping: () => stopping.aborted, ports };
+  const tracing = await openTracing(config.tracing, { service: "stoker-agent", version, log });
+  const own: Process = { config, log, version, tracing, isStopping: () => stopping.aborted, ports };
   let agent: Agent | undefined;
   const host = await openHost(own, () => agent?.control.reportSoon());
   agent = await wireAgent(own, host);
@@ -131,6 +135,7 @@ async function main(): Promise<void> {
   await host.kernelLog.close();
   await agent.meter.close();
   await host.state.close();
+  await tracing?.close();
   host.lock.release();
   log.info("the agent has stopped");
   log.flush(() => process.exit(0));
@@ -197,7 +202,7 @@ async function openHost({ config, log, version, ports }: Process, reportSoon: ()
 }
 
 /** Control, data path and loop, which know each other. */
-async function wireAgent({ config, log, version, isStopping, ports }: Process, host: Host) {
+async function wireAgent({ config, log, version, tracing, isStopping, ports }: Process, host: Host) {
   const { lastBackup, metrics, state, xids, inventory, driverName, volumes } = host;
   let reconciler: Reconciler;
   const backups = await volumes?.backups(
@@ -266,7 +271,7 @@ async function wireAgent({ config, log, version, isStopping, ports }: Process, h
     certificateSecondsLeft: control.certificateSecondsLeft,
     spool: () => state.spool.depth(),
   });
-  const ingress = await createDataPath(config, host, control, weights.serve, log);
+  const ingress = await createDataPath({ config, log, tracing }, host, control, weights.serve);
   const meter = createGpuMeter({
     store: state.meter,
     monotonicMs: () => performance.now(),
@@ -288,6 +293,7 @@ async function wireAgent({ config, log, version, isStopping, ports }: Process, h
     },
     controlTimeMs: control.clock.nowMs,
     onNews: control.reportSoon,
+    tracing,
     log,
   });
   return { backups, weights, adapters, obey, engines, samples, advertise, control, ingress, meter, reconciler };
@@ -296,11 +302,10 @@ async function wireAgent({ config, log, version, isStopping, ports }: Process, h
 type Control = ReturnType<typeof createControl>;
 
 async function createDataPath(
-  config: AgentConfig,
+  { config, log, tracing }: Pick<Process, "config" | "log" | "tracing">,
   { hostId, state, driver, metrics }: Host,
   control: Control,
   weights: NonNullable<IngressOptions["weights"]>,
-  log: Logger,
 ) {
   return new Ingress({
     host: config.ingressHost,
@@ -316,6 +321,7 @@ async function createDataPath(
     openShell: config.allowsTerminals ? driver.openShell : undefined,
     weights,
     log,
+    tracing,
     metrics: metrics.registry,
     limits: {
       maxHeldBodyBytes: config.bodyMemoryBytes,

@@ -11,6 +11,7 @@ import { benchRuntime } from "./runtime.ts";
 import { benchSimulate } from "./simulate.ts";
 import { benchSleep } from "./sleep.ts";
 import { benchWorkers } from "./workers.ts";
+import { benchTracing } from "./tracing.ts";
 
 interface Options {
   rounds: number;
@@ -31,6 +32,7 @@ const scenarios: Record<string, (options: Options) => Promise<void>> = {
   simulate: benchSimulate,
   sleep: benchSleep,
   workers: benchWorkers,
+  tracing: benchTracing,
 };
 
 const [name, ...rest] = process.argv.slice(2);

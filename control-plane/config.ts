@@ -5,6 +5,7 @@ import { totalmem } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { type ApiFormat, formatPaths } from "../proto/api-formats.ts";
 import { readS3Settings } from "../proto/s3-settings.ts";
+import { readTracing } from "../proto/tracing-settings.ts";
 import { readPlainHosts } from "./plain-hosts.ts";
 import { readRetention } from "./retention/periods.ts";
 import { OperatorError } from "./service-error.ts";
@@ -113,6 +114,8 @@ export function readConfig(env: Env) {
     /** True: anyone may create an account by `POST /v1/auth/sign-up`. */
     isSignUpOpen: oneOf("STOKER_SIGN_UP", ["open", "closed"], "closed") === "open",
     workers,
+    /** Undefined: no traces. */
+    tracing: readTracing(text, (problem) => problems.push(`${problem}.`)),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     /** 1, or less in tests: host leases are shorter by this factor. */
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),

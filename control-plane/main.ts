@@ -7,6 +7,7 @@ import { type Logger, pino } from "pino";
 import { Registry } from "prom-client";
 import type { DeploymentId } from "../proto/ids.ts";
 import { createLogDestination } from "../proto/log-destination.ts";
+import { openTracing, type Tracing } from "../proto/tracing.ts";
 import { addressTest } from "./accounts/allowed-ips.ts";
 import { createAuthenticator } from "./accounts/authenticate.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
@@ -103,6 +104,8 @@ interface Process {
   readonly registry: Registry;
   /** This process among several of one control plane; undefined: it is the only one. */
   readonly worker: OwnWorker | undefined;
+  /** Undefined: traces are off. */
+  readonly tracing: Tracing | undefined;
 }
 
 // Each step of the construction returns what the steps before it have created, and its own parts.
@@ -122,9 +125,10 @@ async function main(): Promise<void> {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
   const registry = new Registry();
   addProcessMetrics(registry);
+  const tracing = await openTracing(config.tracing, { service: "stoker-control-plane", version, log });
 
   await openGpuCatalogue(config.gpuTypes);
-  const base = await openBase({ config, log, version, registry, worker }, stopping);
+  const base = await openBase({ config, log, version, registry, worker, tracing }, stopping);
   const core = await createCore(base);
   const models = await createModels(core);
   const all = await createWork(models);
@@ -244,6 +248,7 @@ async function createCore(base: Base) {
     voidedLeases: () => voidedLeases(fleetStore),
     hostLostMs: hostClockLimits.lostMs * config.hostClockScale,
     clockScale: config.sliceClockScale,
+    tracing: base.tracing,
     log,
   });
   const mail = await createMail({
@@ -282,6 +287,7 @@ async function createCore(base: Base) {
     jobs: { address: queues, registry },
     log,
     onTransition: fleetMetrics.onTransition,
+    tracing: base.tracing,
   });
   const quotas = createQuotas({
     db,
@@ -492,6 +498,7 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
         limits: { maxBytes: memory.waitingBytes },
       }),
       answers: memory.answers,
+      tracing: all.tracing,
       adapterUse: deployments.noteAdapterUse,
       standing: authenticator,
     },
@@ -592,6 +599,7 @@ function inStartOrder(
   // Controllers and agents need one process; with the first worker they start again.
   const onlyFirst = (module: Module): Module => (worker === undefined || worker.number === 1 ? module : {});
   return [
+    { stop: () => all.tracing?.close() },
     { stop: database.close },
     onlyFirst({
       start: async () => {

@@ -5,6 +5,7 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type { UnitCounts } from "./money.ts";
 import type { ServiceTier } from "./service-tier.ts";
+import type { TraceContext } from "./trace-context.ts";
 
 /**
  * Position of usage in a stream, as the client requested: merged into the last chunk, as an extra chunk, on every chunk (and, with
@@ -53,6 +54,8 @@ export interface Ticket {
   readonly tier?: ServiceTier;
   /** The end user that the caller named. */
   readonly endUser?: string;
+  /** Place of the attempt in its trace; absent: traces are off, or an earlier version. Nothing depends on it. */
+  readonly trace?: TraceContext;
   /** Set for a task that is not billed by tokens only. */
   readonly units?: TicketUnits;
   /** Set for a model whose provider is paid for the request. */

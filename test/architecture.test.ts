@@ -192,6 +192,13 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   dockerode: ["agent/docker/"],
   "@aws-sdk/client-s3": ["agent/backups/", "agent/weights/", "control-plane/blobs/"],
   "node:sqlite": ["agent/state/"],
+  // Loaded only where there is an exporter.
+  ...Object.fromEntries(
+    ["api", "sdk-trace", "resources", "exporter-trace-otlp-proto"].map((name) => [
+      `@opentelemetry/${name}`,
+      ["proto/open-telemetry.ts"],
+    ]),
+  ),
   "node-llama-cpp": ["runtime/llama/"],
   "onnxruntime-node": ["runtime/onnx/"],
   "@huggingface/transformers": ["runtime/onnx/"],

@@ -7,6 +7,8 @@ import type { Deadline } from "../../proto/deadlines.ts";
 import { audioBoundHeader } from "../../proto/engine-headers.ts";
 import { tierRank } from "../../proto/service-tier.ts";
 import type { Ticket } from "../../proto/ticket.ts";
+import { traceHeaders } from "../../proto/trace-context.ts";
+import type { Span } from "../../proto/tracing.ts";
 import { encodeUsage, usageHeader } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
 import type { AttemptRecord, RecordText, Settled } from "./attempt-record.ts";
@@ -83,6 +85,12 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #frames: UsageFrames | undefined;
   #passing: PassedBytes | undefined;
   #queueMs = 0;
+  /** Monotonic ms at which the engine got the request; 0: it did not. */
+  #sentMs = 0;
+  /** Undefined: traces are off. */
+  readonly #span: Span | undefined;
+  /** Reply in one piece, for its finish reasons. */
+  #whole: Buffer | undefined;
   #firstByteMs = 0;
   #record: RecordText | undefined;
   #settled: Settled = {
@@ -102,6 +110,10 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#price = priceOf(ticket);
     this.#engine = new EngineCall(this, plane.limits.maxAnswerBytes, eventsOf(ticket, request.path));
     this.account = ticket.account;
+    this.#span =
+      plane.tracing &&
+      ticket.trace &&
+      plane.tracing.within("serve", ticket.trace, { kind: "server", startMs: request.arrivedMs });
     const audioMs = audioBoundMs(ticket.units);
     const isLong = audioMs !== undefined && audioMs > longAudio.fromMs;
     this.#gate = isLong ? target.longAudioGate : target.gate;
@@ -129,6 +141,8 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     const now = plane.clock();
     this.#phase = "engine";
     this.#queueMs = Math.round(now - arrivedMs);
+    this.#sentMs = now;
+    this.#span?.child("queue", { startMs: arrivedMs })?.end({ endMs: now });
     this.dueMs = now + plane.limits.firstByteMs;
     this.#target.started(this);
     this.#target.queueTimes.add(this.#queueMs);
@@ -140,6 +154,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     const headers = ["content-type", contentType, "x-stoker-request-id", this.#engineId()];
     for (const [name, value] of Object.entries(authorizationFor(spec))) headers.push(name, value);
     headers.push(...tenantHeaders(spec, tenant));
+    if (this.#span) headers.push(...traceHeaders(this.#span.context));
     const audioMs = audioBoundMs(ticket.units);
     if (audioMs !== undefined) headers.push(audioBoundHeader, String(audioMs));
     this.#engine.start(this.#pool, prefix + path, headers, saltedBody(spec, path, tenant, body));
@@ -271,6 +286,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       this.broke("the model server sent a reply that is not an answer");
       return;
     }
+    if (this.#span?.context.isSampled) this.#whole = read;
     const { units } = ticket;
     const answer = units
       ? unitAnswer(read, contentType, reported, { ...ticket, units }, this.#price)
@@ -460,6 +476,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#target.ended(this, figures.output / ticket.permits);
     this.#forget();
     plane.metrics?.count(outcome);
+    if (this.#span?.context.isSampled) this.#endSpan(this.#span, now, outcome);
     if (this.#record) plane.metrics?.queued(this.#queueMs / 1000);
     if (this.#frames) plane.metrics?.frames(this.#frames.contentFrames);
     // One line per request, never its body. The fields are the same for every outcome, so that chaos tests can sum them.
@@ -467,6 +484,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       {
         requestId: ticket.requestId,
         attempt: ticket.attempt,
+        trace_id: this.#span?.context.traceId,
         instance: ticket.instanceId,
         account: ticket.account,
         model: ticket.model,
@@ -489,9 +507,46 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     );
   }
 
+  /** Of a stream, prefill lasts until the first byte, decode until the last. */
+  #endSpan(span: Span, nowMs: number, outcome: Outcome): void {
+    const { ticket, arrivedMs } = this.#request;
+    const { figures, endReason } = this.#settled;
+    const error = outcome === "ok" ? undefined : outcome;
+    if (this.#sentMs > 0) {
+      // The first byte of a reply in one piece comes at its end.
+      const firstMs = this.#frames && this.#firstByteMs > 0 ? arrivedMs + this.#firstByteMs : undefined;
+      const sent = { startMs: this.#sentMs };
+      if (firstMs === undefined) span.child("generate", sent)?.end({ endMs: nowMs, error });
+      else {
+        span.child("prefill", sent)?.end({ endMs: firstMs });
+        span.child("decode", { startMs: firstMs })?.end({ endMs: nowMs, error });
+      }
+    } else span.child("queue", { startMs: arrivedMs })?.end({ endMs: nowMs, error });
+    const reasons = finishReasons(this.#frames?.finish ?? this.#whole);
+    this.#whole = undefined;
+    span.set({
+      "gen_ai.request.model": ticket.model,
+      "gen_ai.usage.input_tokens": this.#record && figures.input,
+      "gen_ai.usage.output_tokens": this.#record && figures.output,
+      "gen_ai.response.finish_reasons": reasons.length > 0 ? reasons : undefined,
+      "stoker.request_id": ticket.requestId,
+      "stoker.attempt": ticket.attempt,
+      "stoker.instance": ticket.instanceId,
+      "stoker.outcome": outcome,
+      "stoker.end_reason": this.#record && endReason,
+    });
+    span.end({ endMs: nowMs, error });
+  }
+
   /** Removes the request from the deadlines once both sides are closed. */
   #forget(): void {
     if (this.#phase !== "ended" || !this.#request.answer.isClosed) return;
     if (this.#engine.isClosed || !this.#record) this.#plane.deadlines.delete(this);
   }
 }
+
+/** Quotes within a text are escaped: only the member itself matches. */
+const finishReasons = (json: Buffer | undefined): readonly string[] =>
+  json
+    ? [...json.toString().matchAll(/"finish_reason": ?"([a-z_]{1,40})"/g)].slice(0, 16).map(([, reason = ""]) => reason)
+    : [];

@@ -12,6 +12,7 @@ import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { keepNewest } from "../../proto/keep-newest.ts";
 import { onceExpired } from "../../proto/peer-tls.ts";
 import { type Ticket, ticketText, verifyTicket, weightsPurpose } from "../../proto/ticket.ts";
+import type { Tracing } from "../../proto/tracing.ts";
 import type { Refusal } from "../../proto/usage.ts";
 import type { RouteTarget } from "../reconcile/ports.ts";
 import type { Answer } from "./answer.ts";
@@ -54,6 +55,8 @@ export interface IngressOptions {
   /** Absent: the operator allows no terminals on this host. */
   readonly openShell?: OpenShell | undefined;
   readonly log: Logger;
+  /** Undefined: traces are off. */
+  readonly tracing?: Tracing | undefined;
   readonly metrics?: Registry;
   readonly limits?: Partial<Limits>;
   /** Chaos tests only; see plane.ts. */
@@ -100,6 +103,7 @@ export class Ingress {
     this.#plane = {
       spool: options.spool,
       log: options.log,
+      tracing: options.tracing,
       metrics: options.metrics ? ingressMetrics(options.metrics, () => this.#targets.values()) : undefined,
       deadlines: new Deadlines(clock, 100),
       fault: faultPoint(options.fault),

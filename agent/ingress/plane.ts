@@ -3,6 +3,7 @@
 import { rmSync } from "node:fs";
 import type { Logger } from "pino";
 import type { Deadlines } from "../../proto/deadlines.ts";
+import type { Tracing } from "../../proto/tracing.ts";
 import type { IngressMetrics } from "./ingress-metrics.ts";
 import type { Limits } from "./limits.ts";
 import type { UsageSpool } from "./spool.ts";
@@ -11,6 +12,8 @@ import type { TenantOf } from "./tenant.ts";
 export interface Plane {
   readonly spool: UsageSpool;
   readonly log: Logger;
+  /** Undefined: traces are off. */
+  readonly tracing: Tracing | undefined;
   readonly metrics: IngressMetrics | undefined;
   readonly deadlines: Deadlines;
   readonly fault: FaultPoint;

@@ -84,6 +84,11 @@ export class UsageFrames {
     return this.#finished.size > 0;
   }
 
+  /** The last chunk with a finish reason. */
+  get finish(): Buffer | undefined {
+    return this.#finish;
+  }
+
   /** Returns the last bytes: usage, then [DONE]. `counted` is used if the engine sent no usage. */
   tail(counted: EngineFigures): Buffer {
     const usage = this.#priced(this.#usage ?? { text: usageText(counted), figures: counted });

@@ -5,6 +5,7 @@ import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/Desir
 import type { InstanceId } from "../../proto/ids.ts";
 import { pause } from "../../proto/pause.ts";
 import { WakeablePause } from "../../proto/repeat.ts";
+import type { Tracing } from "../../proto/tracing.ts";
 import { diff, newestOf, restOf, type Step } from "./diff.ts";
 import { type DrainLeft, drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
@@ -21,6 +22,8 @@ export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainL
   /** Minimum time awake before an instance is put to sleep, in ms; undefined: by the time that its last wake took. */
   readonly minAwakeMs: number | undefined;
   readonly onNews: () => void;
+  /** Undefined: traces are off. */
+  readonly tracing?: Tracing | undefined;
   /** Undefined on a host without billing, whose desired state is a file. */
   readonly meter: GpuMeter | undefined;
 }
@@ -124,12 +127,27 @@ export class Reconciler {
     } catch (error) {
       failure = error;
     }
+    if (step.kind !== "probe") this.#trace(step, beganMs, failure);
     const facts = { step: step.kind, instance: step.id, ms: Math.round(this.#clock() - beganMs), ...whyOf(step) };
     if (failure && signal.aborted) this.#log.info(facts, "step ended early");
     else if (failure) {
       this.#log.warn({ ...facts, err: failure }, "step failed; will retry");
       await pause(retryMs, signal);
     } else this.#log[step.kind === "probe" ? "debug" : "info"](facts, "step done");
+  }
+
+  /** A trace of its own. */
+  #trace(step: Step, startMs: number, failure: unknown): void {
+    this.#deps.tracing
+      ?.start(`reconcile ${step.kind}`, undefined, {
+        startMs,
+        attributes: {
+          "stoker.step": step.kind,
+          "stoker.instance": step.id,
+          ...("why" in step ? { "stoker.why": step.why } : {}),
+        },
+      })
+      ?.end({ error: failure instanceof Error ? failure.name : undefined });
   }
 
   readonly #useOf = ({ instanceId }: { readonly instanceId: string }): readonly [InstanceId, Use] => [

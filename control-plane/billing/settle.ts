@@ -46,7 +46,7 @@ export function createSettlement(deps: SettlementDeps): Settlement {
         try {
           const ticket = provenTicket(wire, host, deps.seals);
           // Undefined: the key of its seal has not arrived here yet.
-          const outcome = ticket ? await queue.add(readRecord(wire, ticket)) : "again";
+          const outcome = ticket ? await queue.add(readRecord(wire, ticket), ticket.trace) : "again";
           if (outcome === "durable") durable.push(String(wire.spoolId));
           else if (outcome !== "again")
             refused.push({ wire, problem: "refused_value", why: reasonOf(outcome.refused) });

@@ -2,6 +2,8 @@
 // when one of its records may be the cause.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import type { TraceContext } from "../../proto/trace-context.ts";
+import type { Tracing } from "../../proto/tracing.ts";
 import { DatabaseUnavailable } from "../service-error.ts";
 import type { Clock } from "./clock.ts";
 import { isInternalError, isOutage, isRefusedValue, maxInternalErrors } from "./database-failure.ts";
@@ -25,6 +27,7 @@ export type SettleOutcome = "durable" | "again" | { readonly refused: unknown };
 
 interface Queued {
   readonly record: SettledRecord;
+  readonly trace: TraceContext | undefined;
   readonly done: (outcome: SettleOutcome) => void;
 }
 
@@ -40,6 +43,8 @@ export interface QueueDeps {
   readonly log: Logger;
   readonly metrics: BillingMetrics;
   readonly clock: Clock;
+  /** Undefined: traces are off. */
+  readonly tracing?: Tracing | undefined;
   /** How long a lost attempt waits for the delivered count of a live replica; 60 s when left out. */
   readonly lostWaitMs?: number | undefined;
   /** How long records gather after each transaction; 250 ms when left out. */
@@ -75,9 +80,9 @@ export class SettlementQueue {
   }
 
   /** Never rejects. Call `drain` after the last record of a message: the first would be a transaction of its own. */
-  add(record: SettledRecord): Promise<SettleOutcome> {
+  add(record: SettledRecord, trace?: TraceContext): Promise<SettleOutcome> {
     return new Promise((done) => {
-      this.#queue.push({ record, done });
+      this.#queue.push({ record, trace, done });
     });
   }
 
@@ -115,11 +120,14 @@ export class SettlementQueue {
 
   /** Settles the group or returns why not. */
   async #attempt(group: readonly Queued[]): Promise<unknown> {
+    const beganMs = performance.now();
     try {
       const waiting = await this.#write(group.map(({ record }) => record));
-      for (const { record, done } of group) {
+      for (const queued of group) {
+        const { record, done } = queued;
         const key = recordKey(record);
         this.#suspects.delete(key);
+        if (queued.trace?.isSampled && !waiting.has(key)) this.#traceSettled(queued, beganMs);
         done(waiting.has(key) ? "again" : "durable");
       }
       if (this.#isUnavailable) this.#deps.log.info("usage is settled again");
@@ -130,6 +138,21 @@ export class SettlementQueue {
     } catch (error) {
       return error ?? new Error("unknown");
     }
+  }
+
+  /** The transaction, as a part of the request's trace. */
+  #traceSettled({ record, trace }: Queued, startMs: number): void {
+    this.#deps.tracing
+      ?.start("settle", trace, {
+        startMs,
+        attributes: {
+          "stoker.request_id": record.requestId,
+          "stoker.attempt": record.attempt,
+          "stoker.account": record.account,
+          "stoker.cost_nano_usd": String(record.cost),
+        },
+      })
+      ?.end();
   }
 
   #pauseAfterOutage(): void {

@@ -4,6 +4,7 @@ import { setTimeout } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
 import { isServing } from "../../proto/instance-phase.ts";
+import type { Tracing } from "../../proto/tracing.ts";
 import type { HostState } from "../fleet/host.ts";
 import { DatabaseUnavailable } from "../service-error.ts";
 import type { Choice, HostChooser } from "./choose-hosts.ts";
@@ -27,6 +28,8 @@ export interface StepDeps {
   /** Returns the requests at the instances of these hosts. */
   readonly loads?: (hosts: readonly HostId[]) => Promise<Loads>;
   readonly onTransition?: (transition: Transition) => void;
+  /** Undefined: traces are off. */
+  readonly tracing?: Tracing | undefined;
   /** Ms until a silent host counts as lost; undefined: it is not silent, or already lost. */
   readonly untilLostMs?: HostTimes["untilLostMs"];
 }
@@ -101,6 +104,7 @@ export class DeploymentSteps {
     const { store, hosts } = this.#deps;
     if (claimed.length === 0) return new Map();
     let decided: readonly Decided[] = [];
+    const beganMs = performance.now();
     try {
       decided = await this.#decideOn(claimed, leaving);
       const news = decided.filter(({ claimed: { deployment }, verdict }) => isNews(deployment, verdict));
@@ -113,6 +117,7 @@ export class DeploymentSteps {
       for (const one of done) {
         if (one.verdict.placements.length > 0) this.#failed.forget(one.claimed.deployment.id);
         this.#report(one);
+        this.#trace(one, beganMs);
       }
       await store.release(decided.filter((one) => !isWritten(one)).map((one) => one.claimed));
       const endOf = (one: Decided): StepEnd => (isWritten(one) ? "moved" : lost.includes(one) ? "lost" : "unchanged");
@@ -182,6 +187,25 @@ export class DeploymentSteps {
       };
       return { claimed: one, verdict, isInPlace };
     });
+  }
+
+  /** A trace of its own: requests do not wait for it. */
+  #trace({ claimed: { deployment }, verdict }: Decided, startMs: number): void {
+    const { status, placements, tombstones, revised, pendingReasons } = verdict;
+    this.#deps.tracing
+      ?.start("place", undefined, {
+        startMs,
+        attributes: {
+          "stoker.deployment": deployment.id,
+          "stoker.status.from": deployment.status,
+          "stoker.status.to": status,
+          "stoker.hosts": placements.map(({ hostId }) => hostId),
+          "stoker.stopped_instances": tombstones,
+          "stoker.updated_instances": revised,
+          "stoker.pending_reasons": pendingReasons.length,
+        },
+      })
+      ?.end();
   }
 
   #report({ claimed: { deployment }, verdict, isInPlace }: Decided): void {

@@ -3,13 +3,14 @@ import type { Trace } from "./completion.ts";
 /** Trace of a request without a connection: of a job, a batch line, or one that another request needs. */
 export function backgroundTrace(
   known: Pick<Trace, "requestId" | "admittedAtMs" | "bodyBytes"> &
-    Partial<Pick<Trace, "label" | "source" | "account" | "key" | "attempts">>,
+    Partial<Pick<Trace, "label" | "source" | "account" | "key" | "attempts" | "span">>,
 ): Trace {
   return {
     label: undefined,
     source: undefined,
     userHeader: undefined,
     startedMs: performance.now(),
+    span: undefined,
     account: undefined,
     key: undefined,
     model: undefined,

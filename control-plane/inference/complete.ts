@@ -1,11 +1,13 @@
 // The spine: admit, route, relay, settle. Only this function defines their order.
 import { costOf, nano } from "../../proto/money.ts";
+import type { Tracing } from "../../proto/tracing.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { ProviderLimitReached } from "../billing/hold.ts";
 import { providerCostOf } from "../billing/provider-cost.ts";
 import type { RequestLabels } from "../billing/request-labels.ts";
 import type { ServedAdapter } from "../catalog/served-model.ts";
 import { RateLimited } from "../quotas/errors.ts";
+import { ServiceError } from "../service-error.ts";
 import { type Admission, type AdmitDeps, admit } from "./admit.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import { candidatesOf } from "./candidates.ts";
@@ -19,6 +21,8 @@ export interface Spine extends AdmitDeps, RelayDeps {
   readonly labels: Pick<RequestLabels, "note">;
   /** Called for every request on an adapter: unused adapters are evicted. Must not throw or wait. */
   readonly adapterUse?: (adapter: ServedAdapter) => void;
+  /** For work without a connection; undefined: traces are off. */
+  readonly tracing?: Tracing | undefined;
   /** Memory budget for buffered responses. */
   readonly answers: ResponseBuffer;
   /** Undefined: requests do not wait for an instance. */
@@ -56,7 +60,7 @@ export async function complete(
     const isLast = place === candidates.length - 1;
     let admission: Admission;
     try {
-      const admitted = admit(spine, asking, wanted, trace);
+      const admitted = traced(spine, asking, wanted, trace);
       admission = admitted instanceof Promise ? await admitted : admitted;
     } catch (error) {
       if (!isLast && isElsewhere(error)) {
@@ -109,6 +113,28 @@ export async function complete(
     }
   }
 }
+
+/** Admits it, in a span where the request has one. */
+function traced(spine: Spine, caller: Caller, wanted: Completion, trace: Trace): Admission | Promise<Admission> {
+  const span = trace.span?.child("admit");
+  if (!span) return admit(spine, caller, wanted, trace);
+  const failed = (error: unknown): never => {
+    span.end({ error: codeOf(error) });
+    throw error;
+  };
+  const admitted = (admission: Admission): Admission => {
+    span.end();
+    return admission;
+  };
+  try {
+    const admission = admit(spine, caller, wanted, trace);
+    return admission instanceof Promise ? admission.then(admitted, failed) : admitted(admission);
+  } catch (error) {
+    return failed(error);
+  }
+}
+
+const codeOf = (error: unknown): string => (error instanceof ServiceError ? error.code : "internal");
 
 const waits = (spine: Spine, { failFast }: Completion, end: RelayEnd): boolean =>
   end.error instanceof ModelNotReady && end.ranAttempt === 0 && spine.coldStarts !== undefined && failFast !== true;

@@ -3,6 +3,7 @@ import type { ApiFormat, FormatSkill } from "../../proto/api-formats.ts";
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { UsagePlacement } from "../../proto/ticket.ts";
+import type { Span } from "../../proto/tracing.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { ModelAbout } from "../catalog/model-meta.ts";
 import type { RateStanding } from "../quotas/rate-meter.ts";
@@ -91,6 +92,8 @@ export interface Trace {
   readonly startedMs: number;
   /** Size of the body, which stays in memory until the request has ended. */
   readonly bodyBytes: number;
+  /** Undefined: traces are off. */
+  readonly span: Span | undefined;
   account: AccountId | undefined;
   key: KeyId | undefined;
   /** Public name, once resolved. */

@@ -14,6 +14,8 @@ import {
   type TicketProvider,
   type TicketUnits,
 } from "../../proto/ticket.ts";
+import type { TraceContext } from "../../proto/trace-context.ts";
+import type { Span } from "../../proto/tracing.ts";
 import { unreachable } from "../../proto/unreachable.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { UsageTerms } from "../../proto/usage-bounds.ts";
@@ -128,7 +130,9 @@ export async function relay(
   while (tried.length < maxAttempts) {
     if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, frames: 0, error: undefined };
     const ready = ableRoutes();
+    const routing = trace.span?.child("route");
     const choice = deps.router.pick(ready, tried, promptOf(deps.router, ready.length, admission, completion, body));
+    if (routing) endRouting(routing, ready.length, choice);
     if (!choice) {
       if (!isOtherKey(last) || keyWaits === maxKeyWaits) break;
       keyWaits += 1;
@@ -228,6 +232,11 @@ export async function relay(
   }
   const end = broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
   return hasBroken ? { ...end, elsewhere: "broken" } : end;
+}
+
+function endRouting(span: Span, readyCount: number, choice: Choice | undefined): void {
+  span.set({ "stoker.ready_instances": readyCount, "stoker.instance": choice?.route.instanceId });
+  span.end({ error: choice ? undefined : "no_instance" });
 }
 
 /** Describes the prompt to the router, whose blocks hold one at a time. */
@@ -390,6 +399,15 @@ function attempt(
   trace: Trace,
 ): Promise<Tried> {
   const { route } = choice;
+  const span = trace.span?.child("relay", {
+    kind: "client",
+    attributes: {
+      "server.address": URL.parse(route.origin)?.hostname,
+      "stoker.host": route.hostId,
+      "stoker.instance": route.instanceId,
+      "stoker.attempt": trace.attempts,
+    },
+  });
   return new Promise((resolve) => {
     const handler: Attempt = new Attempt({
       sink,
@@ -401,13 +419,14 @@ function attempt(
       firstByte: () => deps.router.sawFirstByte(choice),
       end: (end) => {
         deps.router.ended(choice);
+        span?.end({ error: end.kind === "answered" ? undefined : end.kind });
         resolve({ end, hasForwardedData: handler.hasForwardedData });
       },
     });
     // The agent counts a request with `n` completions as n permits.
     deps.router.sent(choice);
     const path = `/i/${route.instanceId}${enginePath}`;
-    const ticket = ticketFor(deps, route, admission, completion, trace);
+    const ticket = ticketFor(deps, route, admission, completion, trace, (span ?? trace.span)?.context);
     deps.upstreams.send(route, { path, ticket, body: bytes, contentType }, handler);
   });
 }
@@ -420,7 +439,14 @@ const termsOf = ({ inputTokensBound, maxTokens, units }: Admission, { n }: Compl
 });
 
 /** Called after the instance is chosen, so that time spent waiting does not count against the ticket's lifetime. */
-function ticketFor(deps: RelayDeps, route: Route, admission: Admission, completion: Completion, trace: Trace): string {
+function ticketFor(
+  deps: RelayDeps,
+  route: Route,
+  admission: Admission,
+  completion: Completion,
+  trace: Trace,
+  span: TraceContext | undefined,
+): string {
   const { model, account, key, hold, rates, discountId, provider, tier, weight } = admission;
   const { inputTokensBound, inputTokensEstimate, maxTokens, units } = admission;
   // A provider without a limit has no lease.
@@ -454,6 +480,7 @@ function ticketFor(deps: RelayDeps, route: Route, admission: Admission, completi
       ...(tier === "default" ? {} : { tier }),
       ...(weight === 1 ? {} : { weight }),
       ...(provider === undefined ? {} : { provider: providerTerms(provider) }),
+      ...(span === undefined ? {} : { trace: span }),
       ...(units === undefined ? {} : { units: { ...units, rates: unitRateTexts(rates.units) } }),
     },
     route.ticketKey,

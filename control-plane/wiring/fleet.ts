@@ -6,6 +6,7 @@ import type { Registry } from "prom-client";
 import type { ApiFormat } from "../../proto/api-formats.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
+import type { Tracing } from "../../proto/tracing.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { createHostChooser } from "../deployments/choose-hosts.ts";
 import { createController } from "../deployments/controller.ts";
@@ -63,6 +64,8 @@ export interface FleetParts {
   readonly jobs?: { readonly address: JobsAddress; readonly registry: Registry };
   readonly log: Logger;
   readonly onTransition?: (transition: Transition) => void;
+  /** Undefined: traces are off. */
+  readonly tracing?: Tracing | undefined;
   readonly beatEveryMs?: number;
   readonly resyncMs?: number;
 }
@@ -134,6 +137,7 @@ export function createFleet(parts: FleetParts) {
     untilLostMs: clocks.untilLostMs,
     ...(timers ? { timers } : {}),
     ...(parts.onTransition ? { onTransition: parts.onTransition } : {}),
+    tracing: parts.tracing,
     ...(parts.resyncMs === undefined ? {} : { resyncMs: parts.resyncMs }),
   });
   const reconcileStore = createReconcileStore(db);

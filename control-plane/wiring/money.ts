@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { HostId } from "../../proto/ids.ts";
 import { randomId } from "../../proto/ids.ts";
+import type { Tracing } from "../../proto/tracing.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { createDeliveredCounts } from "../billing/delivered-counts.ts";
 import { createDiscounts } from "../billing/discounts.ts";
@@ -65,6 +66,8 @@ export async function createMoney(deps: {
   readonly clockScale: number;
   /** Maximum database connections of this process. */
   readonly connections: number;
+  /** Undefined: traces are off. */
+  readonly tracing: Tracing | undefined;
   readonly log: Logger;
 }) {
   const { db, log } = deps;
@@ -105,6 +108,7 @@ export async function createMoney(deps: {
     quarantine,
     log,
     metrics,
+    tracing: deps.tracing,
   });
   const reports = createReportSlots(deps);
   const stats = createDeploymentStatsStore(db);

@@ -61,6 +61,8 @@ export interface EngineRequest {
 export interface EngineLogEntry {
   readonly id: string;
   readonly path: string;
+  readonly traceparent: string | undefined;
+  readonly tracestate: string | undefined;
   readonly startedAtMs: number;
   promptTokens: number;
   /** Content tokens handed to the socket, over all choices. */

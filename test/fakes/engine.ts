@@ -79,6 +79,8 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
     const entry: EngineLogEntry = {
       id: request.id,
       path,
+      traceparent: req.headers["traceparent"] as string | undefined,
+      tracestate: req.headers["tracestate"] as string | undefined,
       startedAtMs: Date.now(),
       promptTokens: answer.promptTokens,
       sentTokens: 0,

@@ -76,7 +76,8 @@ async function bundle(folder: string): Promise<void> {
     input: entries,
     cwd: root,
     platform: "node",
-    external: (id) => !id.startsWith(".") && !id.startsWith("/") && !inlined.test(id),
+    // A name with # is one of the importing package's own.
+    external: (id) => !/^[./#]/.test(id) && !inlined.test(id),
     plugins: [
       {
         name: "own-place",

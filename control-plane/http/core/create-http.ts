@@ -163,6 +163,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     bodies: deps.bodies,
     addresses: deps.addresses ?? new AddressLimits(defaultAddressLimits, () => false),
     waits: deps.bodyWaits ?? deadlines,
+    tracing: deps.spine.tracing,
     unixMs: steadyTime.nowMs,
     // Node keeps a connection that was busy at shutdown open; close it when its response ends.
     onClosed: () => {

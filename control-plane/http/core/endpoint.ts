@@ -244,6 +244,7 @@ function enteringOne(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDep
       const other = access === "public" ? undefined : headers[actAsHeader];
       if (other === undefined) {
         state.caller = caller;
+        state.startTrace(headers);
         done(scopeRefusal(access, caller) ?? roleRefusal(needed, caller));
         return;
       }

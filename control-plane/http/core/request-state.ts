@@ -5,6 +5,8 @@ import type { Logger } from "pino";
 import type { Deadlines } from "../../../proto/deadlines.ts";
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../../proto/ids.ts";
 import type { TokenRates } from "../../../proto/money.ts";
+import { readTraceContext } from "../../../proto/trace-context.ts";
+import type { Span, Tracing } from "../../../proto/tracing.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { UsageFigures } from "../../../proto/usage.ts";
 import type { Caller } from "../../accounts/caller.ts";
@@ -33,6 +35,8 @@ export interface StateDeps {
   readonly tally: Pick<RequestTally, "note">;
   readonly rejections: Pick<Rejections, "note">;
   readonly bodies: ByteBudget;
+  /** Undefined: traces are off. */
+  readonly tracing?: Tracing | undefined;
   /** Detects stalled bodies. */
   readonly waits: Deadlines;
   /** Unix ms. */
@@ -89,6 +93,8 @@ export class RequestState implements Trace {
   /** As the request names it, before it is resolved. */
   namedModel: string | undefined;
   isStream = false;
+  /** Set for inference while traces are on. */
+  span: Span | undefined;
   /** The request came over TLS, to this port or to a trusted proxy. */
   isSecure = false;
   bodyBytes = 0;
@@ -181,6 +187,15 @@ export class RequestState implements Trace {
     else writeRateHeaders(headers, figures);
   }
 
+  /** Starts the trace of a request for inference whose caller is known: others could have any number of traces exported. */
+  startTrace(headers: IncomingHttpHeaders): void {
+    const { tracing } = this.#deps;
+    if (!tracing || !this.isInference) return;
+    const client = readTraceContext(headers["traceparent"], headers["tracestate"]);
+    const { method, route } = this.meter;
+    this.span = tracing.ofClient(`${method} ${route}`, client, { kind: "server", startMs: this.startedMs });
+  }
+
   #closed(): void {
     this.isClosed = true;
     const res = this.#res;
@@ -200,6 +215,7 @@ export class RequestState implements Trace {
       if (this.caller) this.#deps.tally.note(this.caller.account, this, this.refusal?.status ?? gone ?? status);
     }
     if (this.isInference && this.refusal !== undefined && this.firstByteAtMs === 0) this.#rejected(this.refusal);
+    if (this.span?.context.isSampled) this.#endSpan(this.span, status, this.refusal?.code ?? gone);
     this.#write(status, seconds, this.refusal?.code ?? gone);
     this.#deps.onClosed();
   }
@@ -220,11 +236,37 @@ export class RequestState implements Trace {
     });
   }
 
+  /** OpenTelemetry's semantic conventions for generative AI and HTTP; no prompt and no response. */
+  #endSpan(span: Span, status: number, error: string | undefined): void {
+    const { meter, usage, operation } = this;
+    const model = this.model ?? this.namedModel;
+    if (operation) span.rename(model === undefined ? operation : `${operation} ${model}`);
+    span.set({
+      "http.request.method": meter.method,
+      "http.route": meter.route,
+      "http.response.status_code": status,
+      "gen_ai.operation.name": operation,
+      "gen_ai.provider.name": "stoker",
+      "gen_ai.request.model": this.namedModel,
+      "gen_ai.response.model": this.model,
+      "gen_ai.usage.input_tokens": usage?.input,
+      "gen_ai.usage.output_tokens": usage?.output,
+      "gen_ai.usage.cache_read.input_tokens": usage?.cachedInput,
+      "gen_ai.request.stream": operation && this.isStream,
+      "stoker.request_id": this.requestId,
+      "stoker.account": this.caller?.account || undefined,
+      "stoker.attempts": this.attempts || undefined,
+      "stoker.first_byte_ms": this.firstByteAtMs > 0 ? this.firstByteAtMs - this.startedMs : undefined,
+    });
+    span.end({ error: status >= 400 ? (error ?? String(status)) : undefined });
+  }
+
   #write(status: number, seconds: number, error: string | undefined): void {
     const { usage, refusal } = this;
     const line = {
       requestId: this.requestId,
       clientRequestId: this.label,
+      trace_id: this.span?.context.traceId,
       method: this.meter.method,
       route: this.meter.route,
       account: this.caller?.account || undefined,

@@ -20,7 +20,7 @@ import { readEmbeddings } from "../inference/embeddings-routes.ts";
 import { KeptSink } from "../inference/kept-sink.ts";
 import { type MessageBody, MessageRequest } from "../inference/messages/message-request-schemas.ts";
 import { messageLine } from "../inference/messages/messages-routes.ts";
-import { noteBackground } from "../inference/note-background.ts";
+import { backgroundSpan, noteBackground } from "../inference/note-background.ts";
 import { completeInstead } from "../inference/relay-route.ts";
 import type { ResponseFeatures } from "../inference/responses/prepare.ts";
 import { responseLine } from "../inference/responses/responses-routes.ts";
@@ -89,7 +89,7 @@ export function batchLines(spine: Spine, features: LineFeatures, compile: (schem
     },
   };
   return async (work, signal) => {
-    const trace = traceOf(work);
+    const trace = traceOf(work, backgroundSpan(spine, "batch line", work.requestId));
     const { account } = work.caller;
     const sink = new KeptSink(spine.answers, account);
     const held = new HeldBytes(features.bodies, account);
@@ -168,7 +168,7 @@ function oneLine(body: Buffer): string {
 
 const tokensOf = ({ usage }: Trace): BatchTokens | undefined => usage;
 
-function traceOf({ caller, requestId, admittedAtMs, attempts, text }: LineWork): Trace {
+function traceOf({ caller, requestId, admittedAtMs, attempts, text }: LineWork, span: Trace["span"]): Trace {
   const { account, key } = caller;
-  return backgroundTrace({ requestId, admittedAtMs, bodyBytes: text.length, account, key, attempts });
+  return backgroundTrace({ requestId, admittedAtMs, bodyBytes: text.length, account, key, attempts, span });
 }

@@ -82,6 +82,7 @@ export class InferenceEntry {
     };
     const begin = (caller: Caller): void => {
       state.caller = caller;
+      state.startTrace(headers);
       const forbidden = headers[actAsHeader] === undefined ? roleRefusal("infer", caller) : notForOperators();
       if (forbidden) {
         refuse(forbidden);

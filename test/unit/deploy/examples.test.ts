@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { readConfig as readAgent } from "../../../agent/config.ts";
 import { readConfig as readControlPlane } from "../../../control-plane/config.ts";
 
@@ -43,5 +44,17 @@ describe("the examples in deploy/", () => {
     const data = env("agent.env.example")["STOKER_AGENT_DATA"];
     expect(compose).toContain(`- ${data}:${data}`);
     expect(compose).toContain(`image: stoker-agent:${version}`);
+  });
+
+  it("ship the logs of the units that there are", () => {
+    const vector = parse(text("vector.yaml")) as {
+      readonly sources: { readonly journal: { readonly include_units: readonly string[] } };
+      readonly sinks: { readonly loki: { readonly inputs: readonly string[] } };
+      readonly transforms: { readonly lines: { readonly inputs: readonly string[] } };
+    };
+    const units = vector.sources.journal.include_units.map((unit) => `systemd/${unit}.service`);
+    expect(units.filter((unit) => !existsSync(join(root, "deploy", unit)))).toEqual([]);
+    expect(vector.transforms.lines.inputs).toEqual(Object.keys(vector.sources));
+    expect(vector.sinks.loki.inputs).toEqual(Object.keys(vector.transforms));
   });
 });

@@ -12,7 +12,7 @@ import { FormFile } from "../../body/form-body.ts";
 import { readJson } from "../../body/json-body.ts";
 import { KeptSink } from "../kept-sink.ts";
 import type { NativeRequest } from "../native-schemas.ts";
-import { noteBackground } from "../note-background.ts";
+import { backgroundSpan, noteBackground } from "../note-background.ts";
 import type { RenderNative } from "./answers.ts";
 import { dataUri } from "./media.ts";
 import { prepare } from "./prepare.ts";
@@ -31,7 +31,7 @@ export function nativeJobs(spine: Spine, tally: Pick<RequestTally, "note">): Run
     const kept = value as NativeRequest;
     const body = exact?.["seed"] === undefined ? kept : { ...kept, seed: exact["seed"] as number };
     const { completion, render } = prepare(body, modelFor(spine.models, caller, job.model), job.model);
-    const trace = traceOf(job, caller, firstAttempt);
+    const trace = traceOf(job, caller, firstAttempt, backgroundSpan(spine, "webhook request", job.requestId));
     trace.operation = completion.kind;
     const sink = new KeptSink(spine.answers, caller.account);
     const abort = () => sink.abandon();
@@ -75,7 +75,8 @@ function traceOf(
   { requestId, label, source, createdAtMs, body }: WebhookJob,
   { account, key }: Caller,
   attempts: number,
+  span: Trace["span"],
 ): Trace {
   const known = { requestId, label, source, admittedAtMs: createdAtMs, bodyBytes: body.length };
-  return backgroundTrace({ ...known, account, key, attempts });
+  return backgroundTrace({ ...known, account, key, attempts, span });
 }

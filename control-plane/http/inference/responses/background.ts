@@ -11,7 +11,7 @@ import { bodiesFull } from "../../errors/errors.ts";
 import { refusalOf } from "../../errors/render-error.ts";
 import type { WholeAnswer } from "../buffered-sink.ts";
 import { KeptSink } from "../kept-sink.ts";
-import { noteBackground } from "../note-background.ts";
+import { backgroundSpan, noteBackground } from "../note-background.ts";
 import { completeInstead } from "../relay-route.ts";
 import { type PreparedResponse, prepareResponse, type ResponseFeatures } from "./prepare.ts";
 import { type ResponseState, responseObject } from "./response-object.ts";
@@ -46,6 +46,7 @@ export function responseJobs(spine: Spine, features: BackgroundFeatures): RunRes
       account,
       key,
       attempts: firstAttempt,
+      span: backgroundSpan(spine, "background response", requestId),
     });
     const sink = new KeptSink(spine.answers, account);
     const abort = () => sink.abandon();

@@ -1,0 +1,115 @@
+// CPU of control plane and agent with traces on, beside the same without, per request: four installations before their own engine
+// stand-ins take turns in each round. The collector is a server in this process that reads and drops what it gets.
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type Load, median, runLoad } from "./load.ts";
+import { cpuMs } from "./process-usage.ts";
+import { type Stack, startStack } from "./stack.ts";
+
+const concurrency = 32;
+const maxOfOff = 1.1;
+const kinds = [
+  { name: "request", requests: 3000, warmUp: 12_000, stream: false },
+  { name: "stream", requests: 600, warmUp: 2400, stream: true },
+] as const;
+type Kind = (typeof kinds)[number];
+
+const installations = [
+  { name: "off", ratio: undefined },
+  // What differs from 1 here is noise.
+  { name: "off again", ratio: undefined },
+  { name: "one trace in ten", ratio: "0.1" },
+  { name: "every trace", ratio: "1" },
+] as const;
+
+const loadOf = ({ gatewayUrl, apiKey, model }: Stack, { stream }: Kind, requests: number): Load => ({
+  url: gatewayUrl,
+  path: "/v1/chat/completions",
+  headers: { "content-type": "application/json", authorization: `Bearer ${apiKey}` },
+  body: JSON.stringify({
+    model,
+    messages: [{ role: "user", content: "Tell me about the town on the hill, and its harbour." }],
+    max_tokens: 64,
+    ...(stream ? { stream: true } : {}),
+  }),
+  requests,
+  concurrency,
+  localAddress: undefined,
+});
+
+/** Microseconds per request. */
+interface Cpu {
+  readonly controlPlane: number;
+  readonly agent: number;
+}
+
+async function measured(stack: Stack, kind: Kind, requests: number): Promise<Cpu> {
+  const { controlPlane, agent } = stack.pids;
+  const before = [cpuMs(controlPlane), cpuMs(agent)] as const;
+  const result = await runLoad(loadOf(stack, kind, requests));
+  if (result.failures > 0) throw new Error(`${result.failures} requests failed, one with ${result.failure}`);
+  const each = (pid: number, was: number) => ((cpuMs(pid) - was) * 1000) / requests;
+  return { controlPlane: each(controlPlane, before[0]), agent: each(agent, before[1]) };
+}
+
+async function startSink() {
+  let exports = 0;
+  const server = createServer((request, response) => {
+    exports += 1;
+    request.resume().on("end", () => response.writeHead(200, { "content-type": "application/x-protobuf" }).end());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    exported: () => exports,
+    close: () => server.close(),
+  };
+}
+
+export async function benchTracing({ rounds, only }: { rounds: number; only: string | undefined }): Promise<void> {
+  const chosen = kinds.filter(({ name }) => only === undefined || name === only);
+  const sink = await startSink();
+  const stacks: Stack[] = [];
+  try {
+    for (const { ratio } of installations) {
+      const env = ratio && {
+        OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,
+        OTEL_TRACES_SAMPLER: "parentbased_traceidratio",
+        OTEL_TRACES_SAMPLER_ARG: ratio,
+      };
+      stacks.push(await startStack(env || {}));
+    }
+    for (const kind of chosen) for (const stack of stacks) await measured(stack, kind, kind.warmUp);
+    const out: string[] = [];
+    for (const kind of chosen) {
+      const all: Cpu[][] = [];
+      for (let round = 0; round < rounds; round++) {
+        const cpu: Cpu[] = [];
+        for (let turn = 0; turn < stacks.length; turn++) {
+          const place = (round + turn) % stacks.length;
+          cpu[place] = await measured(stacks[place] as Stack, kind, kind.requests);
+        }
+        all.push(cpu);
+      }
+      out.push(`\nper ${kind.name}, ${concurrency} callers: medians of ${rounds} rounds; without traces = 1`);
+      for (const [place, { name, ratio }] of installations.entries())
+        for (const part of ["controlPlane", "agent"] as const) {
+          const us = median(all.map((cpu) => (cpu[place] as Cpu)[part]));
+          const ofOff = all.map((cpu) => (cpu[place] as Cpu)[part] / (cpu[0] as Cpu)[part]);
+          const value = median(ofOff);
+          const verdict = ratio === undefined ? "" : `   limit ${maxOfOff} ${value <= maxOfOff ? "met" : "MISSED"}`;
+          const range = `(${Math.min(...ofOff).toFixed(2)} to ${Math.max(...ofOff).toFixed(2)})`;
+          out.push(
+            `${name.padEnd(18)} ${part.padEnd(13)} ${us.toFixed(0).padStart(6)} us  ${value.toFixed(2)} ${range}${verdict}`,
+          );
+        }
+    }
+    out.push(`\nexports received: ${sink.exported()}`);
+    process.stdout.write(`${out.join("\n")}\n`);
+  } finally {
+    for (const stack of stacks) await stack.stop();
+    sink.close();
+  }
+}
