@@ -23,6 +23,7 @@ import { addAdminRestores } from "./commands/admin-restores.ts";
 import { addAdminSignIn } from "./commands/admin-sign-in.ts";
 import { addAdminUsage } from "./commands/admin-usage.ts";
 import { addAgent, addBackup } from "./commands/agent.ts";
+import { addAudit } from "./commands/audit.ts";
 import { addAuth } from "./commands/auth.ts";
 import { addBatch } from "./commands/batch.ts";
 import { addBillingCommands } from "./commands/billing.ts";
@@ -142,6 +143,7 @@ const groups: Readonly<Record<string, readonly ((program: Command) => void)[]>> 
     addNode,
     addNodeWeights,
     addEvents,
+    addAudit,
     addTop,
     addInspect,
     addAdminAccount,

@@ -181,6 +181,8 @@ export function readConfig(env: Env) {
       /** 1, or less in tests: the schedule is shorter by this factor, claims by at most half. */
       clockScale: number("STOKER_WEBHOOK_CLOCKS", 1, 0.001, 1),
     },
+    /** Receivers of the audit log. */
+    audit: readAuditReceivers(settings),
     /** Lines of the seller on invoices, the name first; empty: none is named. */
     invoiceSeller: (text("STOKER_INVOICE_SELLER") ?? "")
       .split(";")
@@ -325,6 +327,19 @@ function readDashboardUrl(
   if (own === domain || own.endsWith(`.${domain}`))
     problems.push("STOKER_DASHBOARD_URL must not cover the host of STOKER_PUBLIC_URL: dashboards are foreign content.");
   return given;
+}
+
+function readAuditReceivers({ problems, text, url }: Settings) {
+  const to = url("STOKER_AUDIT_WEBHOOK_URL", ["https://", "http://"]);
+  const secret = text("STOKER_AUDIT_WEBHOOK_SECRET");
+  if ((to === undefined) !== (secret === undefined))
+    problems.push("STOKER_AUDIT_WEBHOOK_URL and STOKER_AUDIT_WEBHOOK_SECRET belong together: set both, or neither.");
+  if (secret !== undefined && !/^whsec_[A-Za-z0-9+/]{32,}={0,2}$/.test(secret))
+    problems.push("STOKER_AUDIT_WEBHOOK_SECRET must be whsec_ and at least 24 bytes in base64.");
+  return {
+    webhook: to !== undefined && secret !== undefined ? { url: to, secret } : undefined,
+    s3: readS3Settings(text, "STOKER_AUDIT_S3", (problem) => problems.push(`${problem}.`)),
+  };
 }
 
 function readSmtp({ problems, text }: Settings) {

@@ -7,7 +7,8 @@ import { type Logger, pino } from "pino";
 import { Registry } from "prom-client";
 import type { DeploymentId } from "../proto/ids.ts";
 import { createLogDestination } from "../proto/log-destination.ts";
-import { openTracing, type Tracing } from "../proto/tracing.ts";
+import { openTracing } from "../proto/open-tracing.ts";
+import type { Tracing } from "../proto/tracing.ts";
 import { addressTest } from "./accounts/allowed-ips.ts";
 import { createAuthenticator } from "./accounts/authenticate.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
@@ -76,6 +77,7 @@ import { createCatalogStore } from "./store/models/catalog-store.ts";
 import { createVoiceStore } from "./store/work/voices-store.ts";
 import { createAccountFeatures, createOperatorFeatures, createTokens } from "./wiring/accounts.ts";
 import { createAgents } from "./wiring/agent-instances.ts";
+import { createAudit } from "./wiring/audit.ts";
 import { openBatches } from "./wiring/batches.ts";
 import { createBilling, paymentProvider } from "./wiring/billing.ts";
 import { followDatabaseTime, waitForDatabase } from "./wiring/database.ts";
@@ -420,6 +422,8 @@ async function createWork(models: Models) {
     settledAfterMs: 1.5 * hostClockLimits.leaseMs * config.hostClockScale,
   });
 
+  const audit = await createAudit({ db, settings: config.audit, log });
+
   const jobs = createJobs({
     db,
     address: queues,
@@ -432,6 +436,8 @@ async function createWork(models: Models) {
     sweepFiles: files.sweep,
     maintainSeries: series.run,
     watchIncidents: incidents.watch,
+    sealAudit: audit.seal,
+    deliverAudit: audit.deliver,
     log,
     registry,
   });
@@ -463,7 +469,7 @@ async function createWork(models: Models) {
     registry,
     log,
   });
-  return { ...models, memory, files, batches, jobs, webhooks, responses, tally, seriesStore, series, incidents };
+  return { ...models, memory, files, batches, jobs, webhooks, responses, tally, seriesStore, series, incidents, audit };
 }
 
 async function createPublicEdge(all: Parts, agentAddress: () => { readonly host: string; readonly port: number }) {
@@ -565,6 +571,7 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
     series: createSeries({ store: seriesStore, reports: money.reports }),
     tally,
     rejections: money.rejections,
+    auditChain: all.audit.chain,
     feed: new LiveFeed(seriesStore),
     quotas: quotas.desk,
     webhooks: webhooks.verbs,

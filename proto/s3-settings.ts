@@ -17,7 +17,7 @@ export interface S3Settings {
  */
 export function readS3Settings(
   text: (key: string) => string | undefined,
-  name: "STOKER_FILES_S3" | "STOKER_BACKUP_S3",
+  name: "STOKER_FILES_S3" | "STOKER_BACKUP_S3" | "STOKER_AUDIT_S3",
   problem: (sentence: string) => void,
 ): S3Settings | undefined {
   const bucket = text(`${name}_BUCKET`);

@@ -1,7 +1,6 @@
 // Traces as the parts of a process write them. Without an exporter there is no `Tracing`, no span, and no package is loaded; a part
 // pays for one `undefined`.
 import type { TraceContext } from "./trace-context.ts";
-import type { TracingSettings } from "./tracing-settings.ts";
 
 export type SpanAttributes = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
@@ -51,14 +50,4 @@ export interface TracedProcess {
   readonly service: string;
   readonly version: string;
   readonly log: { warn(facts: object, message: string): void };
-}
-
-/** Undefined without an exporter: then OpenTelemetry's packages are not loaded. */
-export async function openTracing(
-  settings: TracingSettings | undefined,
-  of: TracedProcess,
-): Promise<Tracing | undefined> {
-  if (!settings) return undefined;
-  const { createOpenTelemetry } = await import("./open-telemetry.ts");
-  return createOpenTelemetry(settings, of);
 }

@@ -9,6 +9,7 @@ import type { KeyRules } from "./key-rules.ts";
 
 export type { ApplicationRecord, ApplicationStatus, ApplicationStore } from "./applications.ts";
 export type { AuditFilter, AuditRecord, AuditStore } from "./audit.ts";
+export type { AuditChainStore, AuditLink } from "./audit-chain.ts";
 export type {
   ChallengePurpose,
   ChallengeStore,

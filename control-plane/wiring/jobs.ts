@@ -36,6 +36,10 @@ export function createJobs(deps: {
   readonly maintainSeries: (signal: AbortSignal) => Promise<unknown>;
   /** Opens and ends incidents; idempotent. */
   readonly watchIncidents: () => Promise<unknown>;
+  /** Chains new rows of the audit log; idempotent. */
+  readonly sealAudit: (signal: AbortSignal) => Promise<unknown>;
+  /** Sends them to receivers; undefined: there are none. */
+  readonly deliverAudit: ((signal: AbortSignal) => Promise<unknown>) | undefined;
   readonly log: Logger;
   readonly registry: Registry;
 }): RepeatedJobs {
@@ -56,6 +60,8 @@ export function createJobs(deps: {
       { name: "limit-alerts", everyMs: minuteMs / 4, run: deps.watchLimits },
       { name: "divide-usage", everyMs: minuteMs, run: deps.divideUsage },
       ...(deps.deliverMails ? [{ name: "mails", everyMs: minuteMs / 4, run: deps.deliverMails }] : []),
+      { name: "seal-audit", everyMs: minuteMs / 4, run: deps.sealAudit },
+      ...(deps.deliverAudit ? [{ name: "deliver-audit", everyMs: minuteMs, run: deps.deliverAudit }] : []),
       { name: "sweep-files", everyMs: 10 * minuteMs, run: deps.sweepFiles },
     ],
     log,

@@ -7531,6 +7531,9 @@ export interface Responses {
     }[];
     next_cursor: string | null;
   };
+  "GET /v1/admin/audit/export": {
+    [k: string]: unknown;
+  };
   "GET /v1/admin/nodes/rebalance": {
     /**
      * Null: no moves would free more GPUs on one host

@@ -39,6 +39,7 @@ const endpoints: readonly Pick<StatusRow, "call" | "body">[] = [
   { call: `GET ${one}` },
   ...changes,
   { call: "GET /v1/admin/audit" },
+  { call: "GET /v1/admin/audit/export" },
 ];
 
 const rows: readonly StatusRow[] = [
@@ -176,6 +177,18 @@ const rows: readonly StatusRow[] = [
     key: operatorKey,
     status: 422,
     holds: { detail: [{ loc: ["query", "from"] }], code: "bad_time" },
+  },
+  {
+    call: "GET /v1/admin/audit/export?since=yesterday",
+    key: operatorKey,
+    status: 422,
+    holds: { detail: [{ loc: ["query", "since"] }], code: "bad_time" },
+  },
+  {
+    call: "GET /v1/admin/audit/export?limit=0",
+    key: operatorKey,
+    status: 422,
+    holds: { detail: [{ loc: ["query", "limit"] }] },
   },
   {
     call: "GET /v1/admin/audit?to=-271821-04-20T00:00:00Z",

@@ -9,6 +9,7 @@ import { discountNotFound } from "../../control-plane/billing/discounts.ts";
 import type { ListedPrice } from "../../control-plane/billing/price-book.ts";
 import type { Discount } from "../../control-plane/billing/store.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
+import { auditFooter, auditHeader, auditStart } from "../../proto/audit-chain.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 
@@ -141,4 +142,14 @@ export function fakePriceBook(): Pick<HttpDeps, "prices" | "discounts"> {
       },
     },
   };
+}
+
+/** An audit log without rows. */
+export const fakeAuditChain: HttpDeps["auditChain"] = {
+  export: async () => emptyExport(),
+};
+
+async function* emptyExport(): AsyncGenerator<string> {
+  yield auditHeader(0n, auditStart);
+  yield auditFooter(0n, auditStart, false);
 }

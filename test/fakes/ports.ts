@@ -60,7 +60,7 @@ import { fakeLimits } from "./limits.ts";
 import { fakeMembers } from "./member-ports.ts";
 import { fakeModelRecords } from "./model-records.ts";
 import { fakeNodeWeights } from "./node-weights.ts";
-import { fakeApplications, fakeAudit, fakeOperator, fakePriceBook } from "./operator-ports.ts";
+import { fakeApplications, fakeAudit, fakeAuditChain, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { plainDial } from "./peers.ts";
 import { fakeProviders } from "./providers.ts";
@@ -454,6 +454,7 @@ export function fakePorts() {
     operator: fakeOperator(ada),
     members: fakeMembers(),
     audit: fakeAudit(ada, operator),
+    auditChain: fakeAuditChain,
     applications: fakeApplications(ada),
     ...fakePriceBook(),
     readiness: () => ({ isReady: true }),

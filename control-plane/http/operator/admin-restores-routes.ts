@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { type Static, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano, toUsd } from "../../../proto/money.ts";
@@ -6,10 +7,10 @@ import type { DatabaseBackup } from "../../oversight/store.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { readTime } from "../core/read-range.ts";
 import type { OperatorFeatures } from "./features.ts";
-import { AuditPage, AuditQuery } from "./operator-schemas.ts";
+import { AuditExportQuery, AuditPage, AuditQuery } from "./operator-schemas.ts";
 import { renderAudit } from "./render-operator.ts";
 
-export function addAdminAuditRoutes(endpoints: Endpoints, { audit }: OperatorFeatures): void {
+export function addAdminAuditRoutes(endpoints: Endpoints, { audit, auditChain }: OperatorFeatures): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   admin.get("/v1/admin/audit", {
@@ -26,6 +27,22 @@ export function addAdminAuditRoutes(endpoints: Endpoints, { audit }: OperatorFea
       };
       const page = await audit.read(filter, cursor, limit ?? 50);
       return { entries: page.records.map(renderAudit), next_cursor: page.nextCursor };
+    },
+  });
+
+  admin.get("/v1/admin/audit/export", {
+    summary: "Export the audit log as JSON lines, oldest first, with its chain of hashes",
+    query: AuditExportQuery,
+    answer: Type.Unsafe<unknown>({ contentMediaType: "application/x-ndjson" }),
+    async handler({ query: { after, since, until, limit }, reply }) {
+      const lines = await auditChain.export({
+        after: after === undefined ? undefined : BigInt(after),
+        sinceMs: since === undefined ? undefined : readTime("since", since, "query"),
+        untilMs: until === undefined ? undefined : readTime("until", until, "query"),
+        limit: limit ?? 100_000,
+      });
+      reply.headers({ "content-type": "application/x-ndjson", "cache-control": "no-store" });
+      return Readable.from(lines, { objectMode: false });
     },
   });
 }

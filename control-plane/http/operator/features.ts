@@ -1,4 +1,5 @@
 import type { AuditLog } from "../../accounts/audit.ts";
+import type { AuditChain } from "../../accounts/audit-chain.ts";
 import type { PreviewDrain } from "../../deployments/drain-preview.ts";
 import type { Enrolment } from "../../fleet/enrolment.ts";
 import type { HostOperations } from "../../fleet/host-operations.ts";
@@ -14,6 +15,7 @@ import type { SeriesReader } from "../../series/series.ts";
 
 export interface OperatorFeatures {
   readonly audit: AuditLog;
+  readonly auditChain: Pick<AuditChain, "export">;
   readonly enrolment: Pick<Enrolment, "createToken" | "revoke" | "adopt" | "overview">;
   /** Where agents reach this control plane: the address it listens on, and its port. */
   readonly agentAddress: () => { readonly host: string; readonly port: number };

@@ -93,6 +93,29 @@ export const AuditQuery = Type.Object({
   ...Page,
 });
 
+export const AuditExportQuery = Type.Object({
+  after: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: "Rows after this one; default: from the first",
+    }),
+  ),
+  since: Type.Optional(
+    Type.String({ maxLength: 64, description: "Rows that were sealed from this time on; Unix seconds or ISO 8601" }),
+  ),
+  until: Type.Optional(
+    Type.String({ maxLength: 64, description: "Rows that were sealed before this time; Unix seconds or ISO 8601" }),
+  ),
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      description: "Maximum number of rows; default 100,000. The last line says whether there are more",
+    }),
+  ),
+});
+
 export const AuditPage = Type.Object({
   entries: Type.Array(
     Type.Object({

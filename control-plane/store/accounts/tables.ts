@@ -192,6 +192,19 @@ export interface AccountTables {
     after: Json<unknown>;
     note: string;
   };
+  /** Chain of hashes over `audit`. Append only. */
+  auditLink: {
+    seq: bigint;
+    auditId: bigint;
+    hash: Buffer;
+    sealedAt: DefaultTime;
+  };
+  /** Last row of the chain that a receiver outside of the installation has. */
+  auditDelivery: {
+    receiver: string;
+    seq: bigint;
+    at: DefaultTime;
+  };
   /** TOTP secrets and passkeys of accounts; at most one TOTP secret each. */
   secondFactor: {
     factorId: string;

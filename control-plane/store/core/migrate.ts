@@ -43,6 +43,7 @@ import * as usageRent from "../migrations/0089-usage-rent.ts";
 import * as identityProviders from "../migrations/0090-identity-providers.ts";
 import * as members from "../migrations/0091-members.ts";
 import * as workloadIdentities from "../migrations/0092-workload-identities.ts";
+import * as auditChain from "../migrations/0093-audit-chain.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -89,6 +90,7 @@ const migrations: Record<string, Migration> = {
   "0090-identity-providers": identityProviders,
   "0091-members": members,
   "0092-workload-identities": workloadIdentities,
+  "0093-audit-chain": auditChain,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

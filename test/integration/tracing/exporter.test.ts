@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { openTracing } from "../../../proto/tracing.ts";
+import { openTracing } from "../../../proto/open-tracing.ts";
 import { readTracing } from "../../../proto/tracing-settings.ts";
 import { type OtlpReceiver, startOtlpReceiver } from "../../fakes/otlp-receiver.ts";
 
@@ -120,7 +120,7 @@ describe("a process without an exporter", () => {
       import { registerHooks } from "node:module";
       const seen = [];
       registerHooks({ load: (url, context, next) => (seen.push(url), next(url, context)) });
-      const { openTracing } = await import("./proto/tracing.ts");
+      const { openTracing } = await import("./proto/open-tracing.ts");
       const { readTracing } = await import("./proto/tracing-settings.ts");
       const env = JSON.parse(process.argv[1]);
       await openTracing(readTracing((key) => env[key], () => {}), { service: "a", version: "1", log: { warn() {} } });
