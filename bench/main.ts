@@ -10,8 +10,8 @@ import { benchRouting } from "./routing.ts";
 import { benchRuntime } from "./runtime.ts";
 import { benchSimulate } from "./simulate.ts";
 import { benchSleep } from "./sleep.ts";
-import { benchWorkers } from "./workers.ts";
 import { benchTracing } from "./tracing.ts";
+import { benchWorkers } from "./workers.ts";
 
 interface Options {
   rounds: number;

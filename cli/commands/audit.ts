@@ -67,7 +67,7 @@ async function exportAudit(terminal: Terminal, file: string, { after, ...times }
     if (file !== "-") {
       out.end();
       await Promise.race([once(out, "finish"), failed]);
-      process.stderr.write(`${rows} rows to ${file}; the last is ${foot.seq}:${foot.hash}\n`);
+      process.stderr.write(`${rows} rows to ${file}\nlast row ${foot.seq}:${foot.hash}\n`);
     }
     return;
   }
@@ -98,5 +98,5 @@ async function verifyAudit(terminal: Terminal, files: readonly string[], { known
     terminal.show(result, () => problems.join("\n"));
     throw new CliError(`The audit log is not whole: ${problems.length} problems.`, exitCode.failed);
   }
-  terminal.show(result, () => (rows === 0 ? "No rows." : `Rows ${first} to ${last} are whole. Head: ${last}:${head}`));
+  terminal.show(result, () => (rows === 0 ? "No rows." : `Rows ${first} to ${last} are whole.\nlast row ${last}:${head}`));
 }
