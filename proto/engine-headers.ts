@@ -1,4 +1,5 @@
-// Headers that an agent adds to a request for an engine. Clients' headers are never passed on, so no client can set them.
+// Headers that an agent adds to a request for an engine. Clients' headers are never passed on, so no client can set them, except
+// for the checked `tracestate` of a trace (trace-context.ts).
 
 /** Digest of the account, different for each start of an agent: engines take turns by it and keep caches apart. */
 export const tenantHeader = "x-stoker-tenant";

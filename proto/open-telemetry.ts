@@ -64,7 +64,8 @@ export function createOpenTelemetry(settings: TracingSettings, { service, versio
     ofClient: (name, client, options) =>
       sampler.samplesClient(client) ? begin(name, client, options) : unsampled(unsampledContext(client)),
     start(name, parent, options) {
-      const isSampled = parent ? parent.isSampled : sampler.samplesNew();
+      const isCaused = options?.links?.some((one) => one.isSampled) === true;
+      const isSampled = parent ? parent.isSampled : isCaused || sampler.samplesNew();
       return isSampled ? begin(name, parent, options) : undefined;
     },
     within: (name, parent, options) =>

@@ -10,7 +10,8 @@ export interface SpanOptions {
   /** Monotonic ms; default: now. */
   readonly startMs?: number;
   readonly attributes?: SpanAttributes;
-  readonly links?: readonly TraceContext[];
+  /** Spans of other traces that caused it. A new trace with an exported one among them is exported. */
+  readonly links?: readonly TraceContext[] | undefined;
 }
 
 export interface SpanEnd {

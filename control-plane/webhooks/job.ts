@@ -1,5 +1,6 @@
 // Native request whose result is sent to a webhook: accepted now, run later by any control plane.
 import type { AccountId, BudgetId, KeyId, RequestId } from "../../proto/ids.ts";
+import type { TraceContext } from "../../proto/trace-context.ts";
 import { bothModels, type Caller } from "../accounts/caller.ts";
 
 /** Permissions of a scoped token at acceptance. Its expiry does not apply: it was valid then. */
@@ -17,6 +18,8 @@ export interface NewJob {
   readonly token: JobToken | null;
   readonly label: string | undefined;
   readonly source: string | undefined;
+  /** Span of the request, if it is exported: the run links to it. */
+  readonly trace?: TraceContext | undefined;
   /** As the caller wrote it, or `deploy_id:ID`. */
   readonly model: string;
   /** JSON, files as data URIs. */

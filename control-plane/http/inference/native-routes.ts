@@ -117,6 +117,7 @@ async function accept(spine: Spine, deps: RouteDeps, name: string, request: Fast
     requestId: state.requestId,
     label: state.label,
     source: state.source,
+    trace: state.span?.context,
     model: name,
     body: keptBody(body),
     origin: originOf(deps.publicUrl, request),

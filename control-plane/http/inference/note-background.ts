@@ -1,4 +1,5 @@
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
+import type { TraceContext } from "../../../proto/trace-context.ts";
 import type { Span } from "../../../proto/tracing.ts";
 import type { Spine } from "../../inference/complete.ts";
 import type { Trace } from "../../inference/completion.ts";
@@ -8,12 +9,20 @@ import { refusalOf } from "../errors/render-error.ts";
 /** Statuses of work that waits and runs later. */
 const waiting = new Set([402, 429, 503]);
 
-/** Span of work that runs later than the request that caused it: a trace of its own, with the id of its usage. */
+/**
+ * Span of work that runs later than the request that caused it: a trace of its own, with the id of its usage. `cause`: span of that
+ * request, if it is exported; the work then is as well.
+ */
 export const backgroundSpan = (
   { tracing }: Pick<Spine, "tracing">,
   name: "webhook request" | "batch line" | "background response",
   requestId: RequestId,
-): Span | undefined => tracing?.start(name, undefined, { attributes: { "stoker.request_id": requestId } });
+  cause?: TraceContext,
+): Span | undefined =>
+  tracing?.start(name, undefined, {
+    attributes: { "stoker.request_id": requestId },
+    links: cause ? [cause] : undefined,
+  });
 
 /** Counts a request without a connection in the time series, once it ran or is refused for good. `error` undefined: it succeeded. */
 export function noteBackground(

@@ -44,6 +44,7 @@ import * as identityProviders from "../migrations/0090-identity-providers.ts";
 import * as members from "../migrations/0091-members.ts";
 import * as workloadIdentities from "../migrations/0092-workload-identities.ts";
 import * as auditChain from "../migrations/0093-audit-chain.ts";
+import * as webhookTrace from "../migrations/0094-webhook-trace.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -91,6 +92,7 @@ const migrations: Record<string, Migration> = {
   "0091-members": members,
   "0092-workload-identities": workloadIdentities,
   "0093-audit-chain": auditChain,
+  "0094-webhook-trace": webhookTrace,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

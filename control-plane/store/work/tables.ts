@@ -155,6 +155,8 @@ export interface WorkTables {
     source: string | null;
     /** As sent by the caller, or `deploy_id:ID`. */
     model: string;
+    /** `traceparent` of the request, if its trace is exported. */
+    trace: string | null;
     /** JSON, files as data URIs; removed when the request has ended. */
     body: Buffer | null;
     url: string;

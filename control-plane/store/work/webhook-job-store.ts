@@ -1,4 +1,5 @@
 import { type Selectable, sql } from "kysely";
+import { readTraceContext, traceparent } from "../../../proto/trace-context.ts";
 import type { ClaimedJob, WebhookJobStore } from "../../webhooks/store.ts";
 import { lockAccount } from "../accounts/account-rows.ts";
 import { inTransaction } from "../core/database.ts";
@@ -36,6 +37,7 @@ export function createWebhookJobStore(db: Db, maxKeptBytes = Number.MAX_SAFE_INT
             label: job.label ?? null,
             source: job.source ?? null,
             model: job.model,
+            trace: job.trace?.isSampled ? traceparent(job.trace) : null,
             body: job.body,
             url: job.url,
             host: job.host,
@@ -122,6 +124,7 @@ function jobOf(row: Row & { readonly isExpired: boolean }): ClaimedJob {
     token: token && { ...token, limit: token.limit === null ? null : BigInt(token.limit) },
     label: row.label ?? undefined,
     source: row.source ?? undefined,
+    trace: readTraceContext(row.trace ?? undefined, undefined),
     model,
     body: row.body ?? Buffer.alloc(0),
     url,

@@ -93,6 +93,7 @@ describe("an exporter of traces", () => {
     expect(span.context).toMatchObject({ traceId: client.traceId, isSampled: false, state: "a=1" });
     expect(span.child("child")).toBeUndefined();
     expect(tracing.start("own", undefined)).toBeUndefined();
+    expect(tracing.start("caused by one that is not exported", undefined, { links: [span.context] })).toBeUndefined();
     span.end();
     await tracing.close();
     expect(receiver.spans).toEqual([]);

@@ -31,7 +31,12 @@ export function nativeJobs(spine: Spine, tally: Pick<RequestTally, "note">): Run
     const kept = value as NativeRequest;
     const body = exact?.["seed"] === undefined ? kept : { ...kept, seed: exact["seed"] as number };
     const { completion, render } = prepare(body, modelFor(spine.models, caller, job.model), job.model);
-    const trace = traceOf(job, caller, firstAttempt, backgroundSpan(spine, "webhook request", job.requestId));
+    const trace = traceOf(
+      job,
+      caller,
+      firstAttempt,
+      backgroundSpan(spine, "webhook request", job.requestId, job.trace),
+    );
     trace.operation = completion.kind;
     const sink = new KeptSink(spine.answers, caller.account);
     const abort = () => sink.abandon();
