@@ -38,6 +38,7 @@ const operations = [
   "monitoring",
   "alerts",
   "incidents",
+  "disasters",
   "backups",
   "simulate",
 ].map((name) => `docs/operations/${name}.md`);
