@@ -98,5 +98,7 @@ async function verifyAudit(terminal: Terminal, files: readonly string[], { known
     terminal.show(result, () => problems.join("\n"));
     throw new CliError(`The audit log is not whole: ${problems.length} problems.`, exitCode.failed);
   }
-  terminal.show(result, () => (rows === 0 ? "No rows." : `Rows ${first} to ${last} are whole.\nlast row ${last}:${head}`));
+  terminal.show(result, () =>
+    rows === 0 ? "No rows." : `Rows ${first} to ${last} are whole.\nlast row ${last}:${head}`,
+  );
 }

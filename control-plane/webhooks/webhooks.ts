@@ -17,7 +17,8 @@ import type { WebhookSecrets } from "./secrets.ts";
 import type { AttemptView, DeliveryRecord, JobsLimit, WebhookDeliveryStore, WebhookJobStore } from "./store.ts";
 import type { Target, Targets } from "./target.ts";
 
-export interface AcceptedRequest extends Pick<NewJob, "requestId" | "label" | "source" | "trace" | "model" | "body" | "origin"> {
+export interface AcceptedRequest
+  extends Pick<NewJob, "requestId" | "label" | "source" | "trace" | "model" | "body" | "origin"> {
   readonly caller: Caller;
   readonly target: Target;
 }
