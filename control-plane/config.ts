@@ -97,6 +97,8 @@ export function readConfig(env: Env) {
     secretsDir,
     /** File that receives the first account's key, once. */
     adminKeyFile: path("STOKER_ADMIN_KEY_FILE"),
+    /** File that receives the permanent join token of agents. */
+    agentTokenFile: path("STOKER_AGENT_TOKEN_FILE") ?? join(secretsDir, "agent.token"),
     /** Types of agent instances; undefined: none. */
     agentCatalogFile: path("STOKER_AGENT_CATALOG"),
     /** File or URL with more models for the catalogue; undefined: none. */

@@ -236,7 +236,7 @@ async function createCore(base: Base) {
     fleetStore,
     secrets,
     standingSecret: joinSecret,
-    secretsDir: config.secretsDir,
+    agentTokenFile: config.agentTokenFile,
     certificateLifeMs: config.nodeCertificateMs,
     log,
   });

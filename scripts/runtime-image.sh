@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the images of Dockerfile.gpu: the model server's, stoker-runtime:<version>, which the docker driver starts, or the
-# agent's, stoker-agent:<version>.
-# Usage: scripts/runtime-image.sh --base IMAGE|debootstrap [--target runtime|agent] [--tag NAME] [--ca FILE]
+# Builds the images of Dockerfile.gpu: the model server's, stoker-runtime:<version>, which the docker driver starts, the agent's,
+# stoker-agent:<version>, or the control plane's, stoker-control-plane:<version>.
+# Usage: scripts/runtime-image.sh --base IMAGE|debootstrap [--target runtime|agent|control-plane] [--tag NAME] [--ca FILE]
 #                                 [--cuda auto|on|off] [--onnx auto|cuda|cpu|off] [--runtime IMAGE]
 #   --base IMAGE         with its digest (NAME@sha256:...), so that every build has the same base; required.
 #   --base debootstrap   makes a small Debian base here first (root, debootstrap): for machines that reach no image registry.
@@ -39,8 +39,8 @@ done
 
 tag=${tag:-stoker-$target:$version}
 case $target in
-runtime | agent) ;;
-*) fail "--target is runtime or agent, not $target." ;;
+runtime | agent | control-plane) ;;
+*) fail "--target is runtime, agent or control-plane, not $target." ;;
 esac
 case $base in
 debootstrap) ;;
@@ -91,16 +91,30 @@ mkdir -p "$context/scripts"
 cp "$root/package.json" "$root/package-lock.json" "$root/.npmrc" "$root/Dockerfile.gpu" "$context"
 cp -R "$root/proto" "$root/runtime" "$root/agent" "$context"
 cp -R "$root/scripts/image" "$root/scripts/prune-native.mjs" "$context/scripts"
+if [ "$target" = control-plane ]; then
+  cp -R "$root/control-plane" "$root/console" "$root/docs" "$root/CHANGELOG.md" "$root/tsconfig.json" "$context"
+  rm -rf "$context"/console/dist* "$context"/docs/dist*
+  cp -R "$root/scripts/docs" "$root/scripts/build-console.ts" "$root/scripts/build-docs.ts" "$context/scripts"
+  mkdir "$context/deploy"
+  cp "$root/deploy/agent-types.json" "$context/deploy"
+fi
 [ -z "$ca" ] || cp "$ca" "$context/extra-ca.pem"
 
-set -- --build-arg "LLAMA_CUDA=$cuda" --build-arg "ONNX=$onnx" --build-arg "RUNTIME_IMAGE=$runtime" \
+epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || true)}
+set -- --build-arg "SOURCE_DATE_EPOCH=$epoch" --build-arg "LLAMA_CUDA=$cuda" --build-arg "ONNX=$onnx" --build-arg "RUNTIME_IMAGE=$runtime" \
   --build-arg "NPM_REGISTRY=$(npm config get registry 2>/dev/null)"
 [ -z "$base" ] || set -- "$@" --build-arg "BASE_IMAGE=$base"
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
   eval "value=\${$name:-}"
   [ -z "$value" ] || set -- "$@" --build-arg "$name=$value"
 done
-# A client without buildx can only build the classic way.
-docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
+# A client without buildx can only build the classic way, which also builds all stages before the target: leave out those of other images.
+if ! docker buildx version >/dev/null 2>&1; then
+  export DOCKER_BUILDKIT=0
+  awk -v target="$target" '
+    /^FROM / { stage = $NF; isUsed = stage == "packages" || stage == target || stage == target "-files" || (stage == "site" && target == "control-plane") }
+    NR == 1 { isUsed = 1 }
+    isUsed' "$root/Dockerfile.gpu" >"$context/Dockerfile.gpu"
+fi
 docker build --network host --target "$target" --tag "$tag" --file "$context/Dockerfile.gpu" "$@" "$context"
 echo "Built $tag."

@@ -66,6 +66,7 @@ const zones: Readonly<Record<string, Zone>> = {
     may: ["retention/periods.ts", "plain-hosts.ts", "service-error.ts"].map((file) => `control-plane/${file}`),
   },
   "control-plane/admin-key.ts": { may: ["control-plane/"] },
+  "control-plane/migrate.ts": { may: ["control-plane/"] },
   "control-plane/rotate-kek.ts": { may: ["control-plane/"] },
   "control-plane/backup.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },

@@ -1,6 +1,5 @@
 // The installation's certificate authority and enrolment. The authority's key is created once and stored sealed in the database.
-// The permanent join token is in the secrets folder, for agents with access to that folder.
-import { join } from "node:path";
+// The permanent join token is written to a file, for agents that can read it.
 import type { Logger } from "pino";
 import type { AccountSecrets } from "../accounts/envelope.ts";
 import { authoritySeal } from "../accounts/seals.ts";
@@ -27,8 +26,8 @@ export async function createNodes(parts: {
   readonly fleetStore: Pick<FleetStore, "adopt" | "hosts">;
   readonly secrets: AccountSecrets;
   readonly standingSecret: string;
-  /** Where `agent.token` is written. */
-  readonly secretsDir: string;
+  /** File that receives the permanent join token. */
+  readonly agentTokenFile: string;
   readonly certificateLifeMs: number;
   readonly log: Logger;
 }): Promise<Nodes> {
@@ -43,7 +42,7 @@ export async function createNodes(parts: {
     { nowMs: Date.now, lifeMs: parts.certificateLifeMs },
   );
   const { standingSecret } = parts;
-  await keepFile(join(parts.secretsDir, "agent.token"), `${standingToken(standingSecret, authority)}\n`, parts.log);
+  await keepFile(parts.agentTokenFile, `${standingToken(standingSecret, authority)}\n`, parts.log);
   const enrolment = createEnrolment({
     store,
     fleet: parts.fleetStore,

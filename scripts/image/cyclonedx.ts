@@ -1,5 +1,5 @@
 // The parts of CycloneDX 1.5 that Stoker's bills of materials use (https://cyclonedx.org/docs/1.5/json/).
-import { randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 
 export interface Component {
   readonly type: "application" | "container" | "file" | "library" | "operating-system";
@@ -40,5 +40,18 @@ export function onlyPackages(bom: Bom, purls: ReadonlySet<string>): Bom {
   const dependencies = bom.dependencies
     .filter(({ ref }) => refs.has(ref))
     .map(({ ref, dependsOn = [] }) => ({ ref, dependsOn: [...new Set(dependsOn)].filter((other) => refs.has(other)) }));
-  return { ...bom, serialNumber: `urn:uuid:${randomUUID()}`, components, dependencies };
+  return { ...bom, serialNumber: serialNumberOf(components), components, dependencies };
+}
+
+/** The same for the same content (UUID version 8). */
+export function serialNumberOf(content: unknown): string {
+  const hex = createHash("sha256").update(JSON.stringify(content)).digest("hex");
+  const parts = [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `a${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ];
+  return `urn:uuid:${parts.join("-")}`;
 }

@@ -21,7 +21,7 @@ fetch() { # <package> <version> <folder>
   rm /tmp/fetched.tgz
 }
 fetch "node-linux-$arch" "$NODE_VERSION" /tmp/node
-install -m 0755 /tmp/node/bin/node /usr/local/bin/node
+install -p -m 0755 /tmp/node/bin/node /usr/local/bin/node
 fetch npm "$NPM_VERSION" /opt/npm
 rm -rf /tmp/node
 
@@ -36,5 +36,8 @@ else
 fi
 node scripts/prune-native.mjs
 # All packages of package-lock.json: write-sbom.ts keeps those that an image holds.
-npm sbom --package-lock-only --sbom-format cyclonedx --sbom-type application >npm.cdx.json
+npm sbom --package-lock-only --sbom-format cyclonedx --sbom-type application >all.cdx.json
+# Without what differs each time; write-sbom.ts adds its own.
+node -e 'const { serialNumber, ...bom } = JSON.parse(require("fs").readFileSync("all.cdx.json", "utf8")); delete bom.metadata.timestamp; console.log(JSON.stringify(bom))' >npm.cdx.json
+rm all.cdx.json
 rm -rf /root/.npm

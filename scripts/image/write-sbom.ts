@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { parseArgs, parseEnv } from "node:util";
-import { type Bom, type Component, npmPurl, onlyPackages } from "./cyclonedx.ts";
+import { type Bom, type Component, npmPurl, onlyPackages, serialNumberOf } from "./cyclonedx.ts";
 
 interface InstalledPackage {
   readonly folder: string;
@@ -48,9 +48,10 @@ const dependencies = fromLock.dependencies.map(({ ref, dependsOn = [] }) => ({
 }));
 const bom = {
   ...fromLock,
+  serialNumber: serialNumberOf([name, base, components]),
   metadata: {
     ...fromLock.metadata,
-    timestamp: new Date().toISOString(),
+    timestamp: createdAt().toISOString(),
     lifecycles: [{ phase: "build" }],
     component: { ...image, properties: [{ name: "stoker:base-image", value: base }] },
   },
@@ -60,6 +61,12 @@ const bom = {
 mkdirSync(dirname(to), { recursive: true });
 writeFileSync(to, `${JSON.stringify(bom, null, 2)}\n`);
 console.log(`${to}: ${components.length} components`);
+
+/** Time of the commit where the build gives it, so that a second build writes the same file. */
+function createdAt(): Date {
+  const seconds = process.env["SOURCE_DATE_EPOCH"];
+  return seconds ? new Date(Number(seconds) * 1000) : new Date();
+}
 
 function installedPackages(folder: string): InstalledPackage[] {
   return globSync(["**/node_modules/*/package.json", "**/node_modules/@*/*/package.json"], { cwd: folder })

@@ -98,7 +98,7 @@ export async function startReplica(
     fleetStore: fleet.fleetStore,
     secrets,
     standingSecret,
-    secretsDir,
+    agentTokenFile: join(secretsDir, "agent.token"),
     certificateLifeMs: options.certificateLifeMs ?? nodeLifeMs,
     log,
   });
