@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
 import { namedFolders, othersText } from "./data-folders.ts";
+import { programFile } from "./own-files.ts";
 
 /** Runs an entry and exits with its exit code. Throws as hostEnvironment does. */
 export async function runOnHost(
@@ -12,11 +13,12 @@ export async function runOnHost(
   data: string | undefined,
   args: readonly string[] = [],
 ): Promise<void> {
+  const program = programFile(`control-plane/${entry}`);
   const env = hostEnvironment(process.env, data, process.cwd());
   process.stderr.write(
     `Database: ${withoutPassword(env["DATABASE_URL"])}\nSecrets folder: ${env["STOKER_SECRETS_DIR"]}\n`,
   );
-  await runNode(resolve(import.meta.dirname, "../control-plane", entry), args, env);
+  await runNode(program, args, env);
 }
 
 /**

@@ -4,6 +4,7 @@ import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
+import { localHost } from "../connection.ts";
 import { dataFolders, runningFirst } from "../data-folders.ts";
 import { type Finding, failure, findingsText, ok, warning } from "../doctor/finding.ts";
 import { agentFolders } from "../local-agent.ts";
@@ -47,17 +48,27 @@ async function checkAll(terminal: Terminal, version: string, data: string | unde
   const [machine, disks, server, ...agents] = await Promise.all([
     checkMachine(machineFacts()),
     Promise.all(diskFolders(folders, data).map(async (folder) => checkDisk(await spaceOf(folder)))),
-    attempt(terminal, () => checkServer(terminal.connection, version)),
+    isOnlyAgent(terminal, folders) ? [] : attempt(terminal, () => checkServer(terminal.connection, version)),
     ...folders.map((folder) => checkLocalAgent(folder, version)),
   ]);
   return [
     ...machine,
     ...disks,
-    ...checkConfig(terminal),
+    ...(isOnlyAgent(terminal, folders) ? [] : checkConfig(terminal)),
     ...ownCertificate(certificateFinding),
     ...server,
     ...agents.flat(),
   ];
+}
+
+/** A host of agents on which no server is configured: its agents report whether they reach their control planes. */
+function isOnlyAgent(terminal: Terminal, agents: readonly string[]): boolean {
+  try {
+    const { host, profile, dataFolder } = terminal.connection;
+    return agents.length > 0 && host === localHost && profile === undefined && dataFolder === undefined;
+  } catch {
+    return false;
+  }
 }
 
 /** A configuration without a server is a finding, not the end of the command. */

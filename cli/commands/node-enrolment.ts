@@ -10,6 +10,7 @@ import { readLocalFile } from "../local-file.ts";
 import type { Node } from "../node.ts";
 import { runNode } from "../on-host.ts";
 import { hostName, seconds } from "../option-values.ts";
+import { programFile } from "../own-files.ts";
 
 const root = "/v1/admin/nodes";
 
@@ -167,7 +168,7 @@ function runAgent(token: string, flags: JoinFlags): Promise<void> {
   // In a file, because other users may read the environment of a process.
   writeFileSync(tokenFile, `${token}\n`, { mode: 0o600 });
   const own = Object.values(networkInterfaces()).flatMap((one) => (one ?? []).map(({ address }) => address));
-  return runNode(resolve(import.meta.dirname, "../../agent/main.ts"), [], {
+  return runNode(programFile("agent/main.ts"), [], {
     // The operator's own settings win, because ports may be forwarded.
     ...dataPathSettings(flags.advertise, own),
     ...process.env,

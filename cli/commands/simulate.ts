@@ -1,6 +1,6 @@
-import { resolve } from "node:path";
 import type { Command } from "../command.ts";
 import { runChild } from "../on-host.ts";
+import { programFile } from "../own-files.ts";
 
 /** Passes its options to simulator/main.ts, which checks them. */
 export function addSimulate(program: Command): void {
@@ -34,6 +34,6 @@ export function addSimulate(program: Command): void {
       if (value === true) return [option.long as string];
       return [value].flat().map((one) => `${option.long}=${one}`);
     });
-    return runChild(process.execPath, [resolve(import.meta.dirname, "../../simulator/main.ts"), ...args]);
+    return runChild(process.execPath, [programFile("simulator/main.ts"), ...args]);
   });
 }

@@ -1,6 +1,6 @@
-import { resolve } from "node:path";
 import type { Command } from "../command.ts";
 import { runChild } from "../on-host.ts";
+import { programFile } from "../own-files.ts";
 
 /** Passes all arguments to scripts/up. */
 export function addUp(program: Command): void {
@@ -12,5 +12,5 @@ export function addUp(program: Command): void {
     .allowUnknownOption()
     .allowExcessArguments()
     .argument("[flags...]")
-    .action((flags: string[]) => runChild(resolve(import.meta.dirname, "../../scripts/up"), flags));
+    .action((flags: string[]) => runChild(programFile("scripts/up"), flags));
 }

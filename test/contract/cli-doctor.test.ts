@@ -1,5 +1,5 @@
 // `stoker doctor` against the real edge and this machine.
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -83,6 +83,18 @@ it("reports a configuration that is invalid or readable by others", async () => 
   await stoker("", ["auth", "set-token"], {}, `${apiKey}\n`);
   chmodSync(join(home, "stoker", "config.json"), 0o644);
   expect(stateOf((await findings(apiKey)).found, "config")).toEqual(["failure"]);
+}, 60_000);
+
+it("checks only the agent on a host where no server is configured", async () => {
+  const agent = mkdtempSync(join(tmpdir(), "stoker-doctor-agent-"));
+  try {
+    writeFileSync(join(agent, "agent.json"), JSON.stringify({ metrics_port: 9 }));
+    const { found } = await findings(apiKey, { STOKER_HOST: "", STOKER_AGENT_DATA: agent, XDG_CONFIG_HOME: agent });
+    expect(stateOf(found, "agent")).toEqual(["failure"]);
+    for (const check of ["config", "network"]) expect(stateOf(found, check)).toEqual([]);
+  } finally {
+    rmSync(agent, { recursive: true, force: true });
+  }
 }, 60_000);
 
 it("checks a host of the fleet by its record, for operators", async () => {
