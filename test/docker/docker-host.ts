@@ -15,6 +15,7 @@ const run = promisify(execFile);
 /** Apart from what a user of this machine has built. */
 export const runtimeImage = "stoker-runtime:test";
 export const agentImage = "stoker-agent:test";
+export const controlPlaneImage = "stoker-control-plane:test";
 export const tinyImage = "stoker-tiny-runtime:test";
 /** Of the files that run beside each other, from 0 on: each has its own share of what an engine has once. */
 export const lane = (Number(process.env["VITEST_POOL_ID"] ?? 1) - 1) % 4;
@@ -22,13 +23,13 @@ export const lane = (Number(process.env["VITEST_POOL_ID"] ?? 1) - 1) % 4;
 export const subnetOf = (second: number): string => `10.${second}.${lane * 16}.0/20`;
 export const testSubnet = subnetOf(233);
 
+/** Of Dockerfile.gpu. */
+type ImageTarget = "runtime" | "agent" | "control-plane";
+
 export type DockerHost = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
 /** Answers once the images are there, which the first file that wants them makes; engine: global-setup.ts. */
-export async function dockerHost(
-  notProven: string,
-  images: readonly ("runtime" | "agent")[] = ["runtime"],
-): Promise<DockerHost> {
+export async function dockerHost(notProven: string, images: readonly ImageTarget[] = ["runtime"]): Promise<DockerHost> {
   const { whyNoEngine } = inject("dockerRun");
   if (whyNoEngine !== "") return loudly(whyNoEngine, notProven);
   try {
@@ -52,9 +53,17 @@ export async function tinyHost(notProven: string): Promise<DockerHost> {
 }
 
 /** A target of Dockerfile.gpu on a base made on this machine. */
-async function buildImage(target: "runtime" | "agent"): Promise<void> {
-  const tag = target === "runtime" ? runtimeImage : agentImage;
-  const args = ["--target", target, "--base", "debootstrap", "--tag", tag, "--runtime", runtimeImage];
+async function buildImage(target: ImageTarget): Promise<void> {
+  const args = [
+    "--target",
+    target,
+    "--base",
+    "debootstrap",
+    "--tag",
+    `stoker-${target}:test`,
+    "--runtime",
+    runtimeImage,
+  ];
   const limits = { maxBuffer: 64 * 1024 * 1024, timeout: 550_000 };
   await run("sh", [join(root, "scripts/runtime-image.sh"), ...args], limits);
 }
@@ -106,7 +115,7 @@ export async function clear(nodeName: string): Promise<void> {
   if (networks.length > 0) await docker("network", "rm", ...networks);
 }
 
-function loudly(reason: string, notProven: string): DockerHost {
+export function loudly(reason: string, notProven: string): DockerHost {
   console.warn(`\n*** NOT PROVEN on a real Docker engine: ${notProven}\n*** because ${reason}\n`);
   return { ok: false, reason };
 }

@@ -57,4 +57,41 @@ describe("the examples in deploy/", () => {
     expect(vector.transforms.lines.inputs).toEqual(Object.keys(vector.sources));
     expect(vector.sinks.loki.inputs).toEqual(Object.keys(vector.transforms));
   });
+
+  it("run as a stack of images that the scripts build, with variables that its programs know", () => {
+    const example = parseEnv(text("compose/env.example"));
+    const filled = text("compose.yaml").replace(/\$\{(\w+)(?::-([^}]*)|:\?[^}]*)\}/g, (_, _name, otherwise) =>
+      otherwise === undefined ? "1" : otherwise || '""',
+    );
+    const { services } = parse(filled, { merge: true }) as { services: Record<string, Service> };
+    for (const name of ["control-plane-1", "control-plane-2"]) {
+      const { image, environment = {} } = services[name] as Service;
+      expect(image).toBe(`stoker-control-plane:${version}`);
+      expect(readControlPlane(environment).trustedProxies).toEqual(["172.30.87.0/24"]);
+      expect(unknownIn("control-plane/config.ts", environment)).toEqual([]);
+    }
+    const { image, environment = {} } = services["agent"] as Service;
+    expect(image).toBe(`stoker-agent:${version}`);
+    expect(readAgent(environment)).toMatchObject({
+      runtimeImage: `stoker-runtime:${version}`,
+      ingressHost: "172.30.87.1",
+    });
+    expect(unknownIn("agent/config.ts", environment)).toEqual([]);
+    // Every variable that must be set has its line in the example.
+    const required = [...text("compose.yaml").matchAll(/\$\{(\w+):\?/g)].map(([, name = ""]) => name);
+    expect([...new Set(required)].sort()).toEqual(Object.keys(example).sort());
+    const all = ["compose.yaml", "compose/gpu.yaml", "compose/tls.yaml"].map(text).join("\n");
+    const names = [...text("compose/env.example").matchAll(/^#?([A-Z][A-Z_0-9]+)=/gm)].map(([, name]) => name);
+    expect(names.filter((name) => !all.includes(`\${${name}:`))).toEqual([]);
+  });
 });
+
+interface Service {
+  readonly image: string;
+  readonly environment?: Record<string, string>;
+}
+
+function unknownIn(source: string, environment: Readonly<Record<string, string>>): string[] {
+  const known = readFileSync(join(root, source), "utf8");
+  return Object.keys(environment).filter((name) => !known.includes(`"${name}"`));
+}
