@@ -21,6 +21,13 @@ if (chosen.includes("test/integration/clients/every-client.test.ts"))
   for (const name of ["nightly-python", "nightly-python-aider", "nightly-python-openai-2"]) await installPython(name);
 const withLlama = testsThatImport(root, "test/fakes/llama-server.ts");
 if (chosen.some((file) => withLlama.includes(file))) await installPython("test-llama");
+const goTools = {
+  compose: ["test/docker/compose.test.ts"],
+  cosign: ["test/docker/release.test.ts"],
+  kubernetes: testsThatImport(root, "test/fakes/kubernetes.ts"),
+};
+for (const [name, files] of Object.entries(goTools))
+  if (chosen.some((file) => files.includes(file))) await buildGoTool(name);
 const python = join(root, ".cache/test-python/bin/python3");
 const usesOwnPython = process.env["STOKER_TEST_PYTHON"] !== undefined;
 if (!usesOwnPython) await installPython("test-python");
@@ -87,6 +94,15 @@ async function installTestNpm(): Promise<void> {
     console.log(`Installation failed: ${(error as Error).message}`);
     rmSync(home, { recursive: true, force: true });
   }
+}
+
+/** Builds programs with Go. Failure only prints a message; tests then report what they skip. */
+async function buildGoTool(name: string): Promise<void> {
+  console.log(`Building for the tests: ${name}`);
+  const script = join(root, "scripts/go-tools.sh");
+  await promisify(execFile)("sh", [script, name], { timeout: 60 * 60_000, maxBuffer: 64 * 1024 * 1024 }).catch(
+    (error) => console.log(`Build failed: ${(error as Error).message.slice(0, 500)}`),
+  );
 }
 
 /**

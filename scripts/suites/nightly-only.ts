@@ -7,16 +7,24 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/weights/neighbour > a neighbour's word for a pinned commit holds only until the hub answers, and is not passed on",
   ],
   "contract/relay-alone": ["contract/relay > over one connection per agent"],
-  // The next five build images.
+  // The next seven build images.
   "docker/agent-image": [
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
     "docker/agent-life > reports an instance that was killed for its memory with its limit, and leaves its neighbour alone (P14)",
     "docker/conformance > on a real engine, the",
   ],
+  "docker/compose": [
+    "unit/deploy/examples > run as a stack of images that the scripts build, with variables that its programs know",
+    "chaos/redis-away > loses no response and no usage record when Redis is killed, started and flushed under load",
+  ],
   "docker/image-contents": ["unit/scripts/sbom > writes a valid CycloneDX document of the package stoker"],
   "docker/real-model": [
     "docker/agent-life > reports an instance that was killed for its memory with its limit, and leaves its neighbour alone (P14)",
     "docker/conformance > on a real engine, the",
+  ],
+  "docker/release": [
+    "unit/scripts/release > names the image by digest, and the commit, lock file and base that it was built from",
+    "contract/cli-package > runs without the repository",
   ],
   // No rental is started at every change (docs/security.md, Rentals).
   "docker/rental": [
@@ -67,6 +75,9 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "e2e/up/tls": ["security/public-tls > serves every kind of request over TLS, and requires it of browsers"],
   "e2e/upgrade/side-by-side": [
     "integration/store/migrations > has the same catalogue after the upgrade as a new database, and retains every row",
+  // Needs programs that Go builds in 20 minutes (scripts/go-tools.sh kubernetes).
+  "integration/deploy/chart": [
+    "unit/deploy/chart > has defaults and examples that its schema accepts, which refuses what it does not name",
   ],
   "integration/clients/every-client": ["integration/clients/clients > clients of other people's making"],
   "integration/clients/socket-clients": [

@@ -1,0 +1,175 @@
+// Makes a release (CONTRIBUTING.md, "Release").
+// Usage: node scripts/release.ts cut VERSION        sets the version and the changelogs' date, commits and tags
+//        node scripts/release.ts open VERSION       adds the changelogs' sections of the next version, and sets it
+//        node scripts/release.ts publish --registry HOST/PATH --key FILE --base IMAGE|debootstrap [--only TARGET] [--to FOLDER]
+//                                                   builds, pushes, signs and attests the images, and packs the command line
+//        node scripts/release.ts verify --registry HOST/PATH --key FILE [--only TARGET]
+//                                                   verifies the images in the registry with the public key
+//   --registry      images are HOST/PATH/stoker-TARGET:VERSION; STOKER_REGISTRY_USER and STOKER_REGISTRY_PASSWORD sign in
+//   --key           ECDSA P-256 key in PEM: the private one to publish, the public one to verify (also with cosign)
+//   --allow-dirty   publish sources that are not committed; the provenance says so
+import { execFileSync } from "node:child_process";
+import { createHash, createPublicKey } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { openSection, releaseSection, sectionOf } from "./release/changelog.ts";
+import { openRepository } from "./release/registry.ts";
+import { attest, readPrivateKey, readPublicKey, signImage, statementsOf, verifyImage } from "./release/signatures.ts";
+import { contentsOf, provenanceOf } from "./release/statements.ts";
+import { currentVersion, setVersion } from "./release/version.ts";
+
+const root = resolve(import.meta.dirname, "..");
+const targets = ["runtime", "agent", "control-plane"] as const;
+const changelogs = ["CHANGELOG.md", "docs/changelog.md"];
+const option = { type: "string" } as const;
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    registry: option,
+    key: option,
+    base: option,
+    only: option,
+    to: { ...option, default: "release" },
+    "allow-dirty": { type: "boolean", default: false },
+  },
+});
+const commands: Readonly<Record<string, () => void | Promise<void>>> = { cut, open, publish, verify };
+
+try {
+  const command = commands[positionals[0] ?? ""];
+  if (!command) throw new Error("Give cut, open, publish or verify; see the head of scripts/release.ts.");
+  await command();
+} catch (error) {
+  process.stderr.write(`release: ${(error as Error).message}\n`);
+  process.exit(1);
+}
+
+function cut(): void {
+  const version = versionArgument();
+  requireCommitted();
+  const today = new Date().toISOString().slice(0, 10);
+  changeLogs((text) => releaseSection(text, version, today));
+  setVersion(root, version);
+  git("commit", "--all", "--message", `release: ${version}`);
+  git("tag", "--annotate", `v${version}`, "--message", `Stoker ${version}`);
+  console.log(`Tagged v${version}. Publish it: node scripts/release.ts publish --registry ... --key ... --base ...`);
+}
+
+function open(): void {
+  const version = versionArgument();
+  changeLogs((text) => openSection(text, version));
+  setVersion(root, version);
+  console.log(`This is ${version} now. Review and commit the changes.`);
+}
+
+async function publish(): Promise<void> {
+  const registry = required("registry");
+  const key = readPrivateKey(readFileSync(required("key"), "utf8"));
+  const base = required("base");
+  const isCommitted = git("status", "--porcelain") === "";
+  if (!isCommitted && !values["allow-dirty"]) requireCommitted();
+  const version = currentVersion(root);
+  const folder = resolve(values.to);
+  mkdirSync(folder, { recursive: true });
+  const source = {
+    sourceUri: `pkg:generic/stoker@${version}`,
+    commit: git("rev-parse", "HEAD"),
+    isCommitted,
+    lockDigest: createHash("sha256")
+      .update(readFileSync(join(root, "package-lock.json")))
+      .digest("hex"),
+  };
+  const digests: string[] = [];
+  for (const target of chosenTargets()) {
+    const startedAt = new Date();
+    const name = `${registry}/stoker-${target}`;
+    const tag = `${name}:${version}`;
+    run("sh", [join(root, "scripts/runtime-image.sh"), "--target", target, "--base", base, "--tag", tag]);
+    const pushed = run("docker", ["push", tag]);
+    const digest = /digest: (sha256:[0-9a-f]{64})/.exec(pushed)?.[1];
+    if (digest === undefined) throw new Error(`docker push printed no digest of ${tag}.`);
+    const built = { name, digest, target, base, ...source, startedAt, finishedAt: new Date() };
+    const bom = JSON.parse(run("docker", ["run", "--rm", "--network", "none", "--entrypoint", "cat", tag, bomOf(tag)]));
+    const repository = openRepository(name, credentials());
+    const statements = [provenanceOf(built), contentsOf(built, bom)];
+    await signImage(repository, digest, key);
+    await attest(repository, digest, statements, key);
+    for (const [i, kind] of ["provenance", "sbom"].entries())
+      writeFileSync(join(folder, `stoker-${target}.${kind}.json`), `${JSON.stringify(statements[i], null, 2)}\n`);
+    digests.push(`${name}@${digest}`);
+    console.log(`Published ${name}:${version}@${digest}`);
+  }
+  run(process.execPath, [join(root, "scripts/pack-cli.ts"), "--to", folder]);
+  writeFileSync(join(folder, "images.txt"), `${digests.join("\n")}\n`);
+  writeFileSync(join(folder, "stoker.pub"), createPublicKey(key).export({ type: "spki", format: "pem" }));
+  writeFileSync(
+    join(folder, "changes.md"),
+    `${sectionOf(readFileSync(join(root, "CHANGELOG.md"), "utf8"), version)}\n`,
+  );
+  console.log(`Wrote ${folder}: digests, statements, public key, changes, command line.`);
+}
+
+async function verify(): Promise<void> {
+  const registry = required("registry");
+  const key = readPublicKey(readFileSync(required("key"), "utf8"));
+  const version = currentVersion(root);
+  for (const target of chosenTargets()) {
+    const repository = openRepository(`${registry}/stoker-${target}`, credentials());
+    const found = await repository.manifest(version);
+    if (!found) throw new Error(`The registry has no ${repository.repository}:${version}.`);
+    await verifyImage(repository, found.digest, key);
+    const statements = await statementsOf(repository, found.digest, key);
+    const kinds = statements.map(({ predicateType }) => predicateType).join(", ");
+    console.log(`${repository.repository}@${found.digest}: signed; attested: ${kinds || "nothing"}`);
+  }
+}
+
+function chosenTargets(): readonly string[] {
+  const { only } = values;
+  if (only === undefined) return targets;
+  if (!(targets as readonly string[]).includes(only)) throw new Error(`--only must be ${targets.join(", ")}.`);
+  return [only];
+}
+
+function changeLogs(change: (text: string) => string): void {
+  const changed = changelogs.map((name) => [join(root, name), change(readFileSync(join(root, name), "utf8"))] as const);
+  for (const [path, text] of changed) writeFileSync(path, text);
+}
+
+function versionArgument(): string {
+  const version = positionals[1] ?? "";
+  if (!/^\d+\.\d+\.\d+(-[0-9a-z.]+)?$/.test(version)) throw new Error("Give the version, such as 0.2.0.");
+  return version;
+}
+
+function required(name: "registry" | "key" | "base"): string {
+  const value = values[name];
+  if (!value) throw new Error(`--${name} is missing; see the head of scripts/release.ts.`);
+  return value;
+}
+
+function requireCommitted(): void {
+  if (git("status", "--porcelain") !== "") throw new Error("The tree has changes that are not committed.");
+}
+
+function credentials() {
+  const { STOKER_REGISTRY_USER: user, STOKER_REGISTRY_PASSWORD: password } = process.env;
+  return user && password ? { user, password } : undefined;
+}
+
+function bomOf(image: string): string {
+  return run("docker", ["inspect", "--format", '{{index .Config.Labels "stoker.sbom"}}', image]).trim();
+}
+
+function git(...args: string[]): string {
+  return run("git", ["-C", root, ...args]).trim();
+}
+
+function run(command: string, args: readonly string[]): string {
+  return execFileSync(command, args, {
+    encoding: "utf8",
+    maxBuffer: 256 * 1024 * 1024,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+}
