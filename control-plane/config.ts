@@ -132,6 +132,8 @@ export function readConfig(env: Env) {
     /** How long finished rows are kept, by kind; in milliseconds. */
     retention: readRetentionPeriods(settings),
     drainMs: 30_000,
+    /** Time after a stop signal in which new requests are accepted, but this control plane is not ready. */
+    stopDelayMs: number("STOKER_STOP_DELAY_SECONDS", 0, 0, 300) * 1000,
     /** Memory budgets of this process: request bodies, and buffered responses. */
     memory: {
       bodiesBytes: workers.share(number("STOKER_BODY_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib),

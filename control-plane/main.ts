@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import { Registry } from "prom-client";
 import type { DeploymentId } from "../proto/ids.ts";
@@ -148,6 +149,10 @@ async function main(): Promise<void> {
   log.info({ ...ports, version, replica: core.money.replica.id }, "control plane started");
 
   if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
+  if (config.stopDelayMs > 0) {
+    all.readiness.leave();
+    await wait(config.stopDelayMs);
+  }
   await stopAll(modules);
   log.info("control plane stopped");
   log.flush(() => process.exit(0));
@@ -155,12 +160,12 @@ async function main(): Promise<void> {
 
 /** Does not return: the parent of workers serves no requests. */
 async function superviseWorkers(config: ControlPlaneConfig, log: Logger, stopping: AbortSignal): Promise<never> {
-  const { portsFile, drainMs, workers } = config;
+  const { portsFile, drainMs, stopDelayMs, workers } = config;
   const code = await runWorkers(
     {
       count: workers.count,
       env: process.env,
-      drainMs,
+      drainMs: drainMs + stopDelayMs,
       onReady: async (ports) => {
         if (portsFile) await keepFile(portsFile, `${JSON.stringify({ ...ports, pid: process.pid })}\n`, log);
         log.info({ ...ports, workers: workers.count }, "control plane started");

@@ -11,6 +11,7 @@ command -v go >/dev/null 2>&1 || {
   exit 1
 }
 export CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+flags="-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34"
 
 # Usage: build MODULE FOLDER PROGRAM=PACKAGE ...
 build() {
@@ -22,7 +23,7 @@ build() {
   for program in "$@"; do
     [ -x "$to/${program%%=*}" ] && cmp -s "$root/scripts/go-tools/$module/go.sum" "$stamp" && continue
     echo "Building ${program%%=*} ..."
-    (cd "$root/scripts/go-tools/$module" && go build -trimpath -ldflags "-s -w" -o "$to/${program%%=*}" "${program#*=}")
+    (cd "$root/scripts/go-tools/$module" && go build -trimpath -ldflags "$flags" -o "$to/${program%%=*}" "${program#*=}")
   done
   cp "$root/scripts/go-tools/$module/go.sum" "$stamp"
 }

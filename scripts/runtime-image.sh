@@ -2,17 +2,18 @@
 # Builds the images of Dockerfile.gpu: the model server's, stoker-runtime:<version>, which the docker driver starts, the agent's,
 # stoker-agent:<version>, or the control plane's, stoker-control-plane:<version>.
 # Usage: scripts/runtime-image.sh --base IMAGE|debootstrap [--target runtime|agent|control-plane] [--tag NAME] [--ca FILE]
-#                                 [--cuda auto|on|off] [--onnx auto|cuda|cpu|off] [--runtime IMAGE]
+#                                 [--cuda auto|on|off] [--onnx auto|cuda|cpu|off] [--runtime IMAGE] [--cache no]
 #   --base IMAGE         with its digest (NAME@sha256:...), so that every build has the same base; required.
 #   --base debootstrap   makes a small Debian base here first (root, debootstrap): for machines that reach no image registry.
 #                        It is kept in .cache/ and as the image localhost/stoker-base:bookworm. Models then run on the CPU.
 #   --ca FILE            certificates to trust during the build, where a proxy re-signs TLS ($NODE_EXTRA_CA_CERTS).
 #   --cuda, --onnx       what of CUDA goes inside; auto: what the base image can use.
 #   --runtime IMAGE      the image that the agent's starts (stoker-runtime:<version>).
+#   --cache no           builds every layer again.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 version=$(sed -n 's/^ *"version": *"\([^"]*\)".*/\1/p' "$root/package.json" | head -n 1)
-target=runtime base= tag= ca=${NODE_EXTRA_CA_CERTS:-} cuda=auto onnx=auto runtime=stoker-runtime:$version
+target=runtime base= tag= ca=${NODE_EXTRA_CA_CERTS:-} cuda=auto onnx=auto runtime=stoker-runtime:$version cache=yes
 suite=bookworm
 # A name that no registry can serve in its place.
 local_base=localhost/stoker-base:$suite
@@ -32,6 +33,7 @@ while [ $# -gt 0 ]; do
   --cuda) cuda=$2 ;;
   --onnx) onnx=$2 ;;
   --runtime) runtime=$2 ;;
+  --cache) cache=$2 ;;
   *) fail "unknown option $1; see the head of this script." ;;
   esac
   shift 2
@@ -104,6 +106,7 @@ epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || t
 set -- --build-arg "SOURCE_DATE_EPOCH=$epoch" --build-arg "LLAMA_CUDA=$cuda" --build-arg "ONNX=$onnx" --build-arg "RUNTIME_IMAGE=$runtime" \
   --build-arg "NPM_REGISTRY=$(npm config get registry 2>/dev/null)"
 [ -z "$base" ] || set -- "$@" --build-arg "BASE_IMAGE=$base"
+[ "$cache" != no ] || set -- "$@" --no-cache
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
   eval "value=\${$name:-}"
   [ -z "$value" ] || set -- "$@" --build-arg "$name=$value"

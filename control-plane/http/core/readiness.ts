@@ -18,6 +18,7 @@ export function createReadiness(deps: {
 }) {
   const monotonicMs = deps.monotonicMs ?? (() => performance.now());
   let answeredMs = Number.NEGATIVE_INFINITY;
+  let isLeaving = false;
 
   async function check(): Promise<void> {
     try {
@@ -31,11 +32,16 @@ export function createReadiness(deps: {
   return {
     /** Pings the database once. */
     check,
+    /** From now on not ready, so that proxies send nothing new. */
+    leave(): void {
+      isLeaving = true;
+    },
     /** From memory. */
     read(): Readiness {
       const reasons = Object.entries(deps.loaded)
         .filter(([, isLoaded]) => !isLoaded())
         .map(([name]) => `${name} is not loaded yet`);
+      if (isLeaving) reasons.push("it shuts down");
       if (monotonicMs() - answeredMs > slicesLastMs) reasons.push("the database cannot be reached");
       return reasons.length === 0 ? { isReady: true } : { isReady: false, reasons };
     },

@@ -27,6 +27,15 @@ describe("readiness", () => {
     expect(start().readiness.read()).toEqual({ isReady: false, reasons: ["the database cannot be reached"] });
   });
 
+  it("ends when the control plane begins to stop, for good", async () => {
+    const { readiness } = start();
+    await readiness.check();
+    expect(readiness.read().isReady).toBe(true);
+    readiness.leave();
+    await readiness.check();
+    expect(readiness.read()).toEqual({ isReady: false, reasons: ["it shuts down"] });
+  });
+
   it("outlasts a database that is away as long as slices do, and no longer", async () => {
     const { at, readiness } = start();
     await readiness.check();
