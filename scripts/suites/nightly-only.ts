@@ -75,6 +75,7 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "e2e/up/tls": ["security/public-tls > serves every kind of request over TLS, and requires it of browsers"],
   "e2e/upgrade/side-by-side": [
     "integration/store/migrations > has the same catalogue after the upgrade as a new database, and retains every row",
+  ],
   // Needs programs that Go builds in 20 minutes (scripts/go-tools.sh kubernetes).
   "integration/deploy/chart": [
     "unit/deploy/chart > has defaults and examples that its schema accepts, which refuses what it does not name",
