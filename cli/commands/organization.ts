@@ -118,6 +118,7 @@ export function addInvitation(program: Command): void {
     .command("delete <id>")
     .description("withdraw an invitation: its link ends")
     .example("stoker invitation delete 3fA9c2Kd")
+    .confirm(async (_terminal, id: string) => `Withdraw the invitation ${id}, so that its link ends?`)
     .run(async (terminal, id: string) => {
       await terminal.api.call("DELETE", `/v1/invitations/${encodeURIComponent(id)}`);
       terminal.show({ id }, () => `Withdrew the invitation ${id}`);

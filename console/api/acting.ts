@@ -1,5 +1,7 @@
-// The account that an operator views instead of their own. Each tab of the browser has its own.
+// The account that is shown instead of the user's own. Each tab of the browser has its own; a new tab opens the organization that was
+// chosen last.
 const key = "stoker-acting-as";
+const chosenKey = "stoker-organization";
 
 /** uid; undefined: the user's own account. */
 export const actingAs = (): string | undefined => sessionStorage.getItem(key) ?? undefined;
@@ -9,7 +11,16 @@ export function setActingAs(uid: string | undefined): void {
   else sessionStorage.setItem(key, uid);
 }
 
-/** Headers of requests that do not go through the client of the API. The server refuses those that change or run something. */
+/** uid of the organization that this browser showed last. */
+export const chosenOrganization = (): string | undefined => localStorage.getItem(chosenKey) ?? undefined;
+
+export function chooseOrganization(uid: string | undefined): void {
+  setActingAs(uid);
+  if (uid === undefined) localStorage.removeItem(chosenKey);
+  else localStorage.setItem(chosenKey, uid);
+}
+
+/** Headers of requests that do not go through the client of the API. */
 export function actingHeaders(): Record<string, string> {
   const uid = actingAs();
   return uid === undefined ? {} : { "x-stoker-act-as": uid };

@@ -26,6 +26,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Requests of the signed-in person, whatever account is shown. */
+const ofPerson = /^\/v1\/(auth\/|organizations|invitations\/(accept|preview))/;
+
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 export interface Api {
@@ -49,7 +52,7 @@ export interface ApiEvents {
   reauthenticate(): Promise<boolean>;
   /** The operator now requires a second factor. */
   onMustEnrol(): void;
-  /** Account whose records are read, if it is not the user's own. */
+  /** Account that is shown, if it is not the user's own: an organization of theirs, or one that an operator views. */
   actingAs?(): string | undefined;
 }
 
@@ -100,8 +103,8 @@ export function createApi({ onSignedOut, reauthenticate, onMustEnrol, actingAs }
   return {
     openSession,
     async call(method, path, body, given = {}) {
-      const other = path.startsWith("/v1/auth/") ? undefined : actingAs?.();
-      // The server refuses writes with this header.
+      const other = ofPerson.test(path) ? undefined : actingAs?.();
+      // The server refuses writes of operators with this header.
       const headers = other === undefined ? given : { "x-stoker-act-as": other, ...given };
       try {
         return await send(method, path, body, headers);

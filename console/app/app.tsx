@@ -3,7 +3,7 @@ import { Button, Center, Loader, Stack } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from "react";
-import { actingAs, setActingAs } from "../api/acting.ts";
+import { actingAs, chooseOrganization, chosenOrganization, setActingAs } from "../api/acting.ts";
 import { ApiError, createApi } from "../api/client.ts";
 import { ApiContext } from "../api/context.ts";
 import { text } from "../text/common.ts";
@@ -12,7 +12,7 @@ import { base } from "./base.ts";
 import { Reauthenticate } from "./reauthenticate.tsx";
 import type { SessionAnswer } from "./sign-in-form.tsx";
 import { SignedOut } from "./signed-out.tsx";
-import { isSignUpOpen, type Me, VisitorContext } from "./visitor.ts";
+import { isSignUpOpen, type Me, type Permissions, VisitorContext } from "./visitor.ts";
 
 const Console = lazy(async () => {
   const { router } = await import("./router.tsx");
@@ -24,7 +24,17 @@ type SessionState =
   | { readonly is: "loading" }
   | { readonly is: "unknown"; readonly error: unknown }
   | { readonly is: "out" }
-  | { readonly is: "in"; readonly me: Me; readonly operator: Me | undefined; readonly mustEnrol: boolean };
+  | ({ readonly is: "in"; readonly mustEnrol: boolean } & Shown);
+
+/** The account that is shown, and whose it is if not the user's own. */
+interface Shown {
+  readonly me: Me;
+  readonly operator: Me | undefined;
+  readonly person: Me | undefined;
+  readonly permissions: Permissions | undefined;
+}
+
+const ownAccount = (me: Me): Shown => ({ me, operator: undefined, person: undefined, permissions: undefined });
 
 export function App(): ReactNode {
   const queries = useQueryClient();
@@ -51,19 +61,33 @@ export function App(): ReactNode {
     [],
   );
 
-  /** The signed-in account and, for an operator who views another, that one. */
-  const shownAccounts = async (mustEnrol: boolean): Promise<{ me: Me; operator: Me | undefined }> => {
-    const viewed = mustEnrol ? undefined : actingAs();
+  /** Reads the account `uid`: an organization of the person, or one that an operator views. Throws ApiError. */
+  const otherAccount = async (own: Me, uid: string): Promise<Shown> => {
+    const headers = { "x-stoker-act-as": uid };
+    const read = <Answer,>(path: string) => api.call<Answer>("GET", path, undefined, headers);
+    const permissions = await read<Permissions>("/v1/permissions").catch((error: unknown) => {
+      if (own.is_admin && error instanceof ApiError && error.status === 403) return undefined;
+      throw error;
+    });
+    const me = await read<Me>("/v1/me");
+    const whose = permissions ? { operator: undefined, person: own } : { operator: own, person: undefined };
+    return { me, permissions, ...whose };
+  };
+
+  const shownAccounts = async (mustEnrol: boolean): Promise<Shown> => {
+    const other = mustEnrol ? undefined : (actingAs() ?? chosenOrganization());
     setActingAs(undefined);
     const own = await api.call<Me>("GET", "/v1/me");
-    if (viewed === undefined || !own.is_admin) return { me: own, operator: undefined };
-    setActingAs(viewed);
+    if (other === undefined) return ownAccount(own);
     try {
-      return { me: await api.call<Me>("GET", "/v1/me"), operator: own };
+      const shown = await otherAccount(own, other);
+      setActingAs(other);
+      return shown;
     } catch (error) {
-      setActingAs(undefined);
-      if (error instanceof ApiError && error.status === 404) return { me: own, operator: undefined };
-      throw error;
+      // The person left the organization, or the account was deleted.
+      if (!(error instanceof ApiError) || ![403, 404].includes(error.status)) throw error;
+      chooseOrganization(undefined);
+      return ownAccount(own);
     }
   };
 
@@ -92,15 +116,12 @@ export function App(): ReactNode {
   if (session.is === "out") {
     const entered = async ({ must_enrol: mustEnrol }: SessionAnswer) => {
       if (!mustEnrol && returnToCli()) return;
-      if (isEntrance(location.pathname)) {
-        const cli = new URLSearchParams(location.search).has("cli");
-        history.replaceState(null, "", cli ? `${base}/security${location.search}` : base);
-      }
+      if (isEntrance(location.pathname)) history.replaceState(null, "", afterEntrance());
       await enter();
     };
     const signedUp = async (key: string) => {
       setNewKey(key);
-      history.replaceState(null, "", base);
+      history.replaceState(null, "", afterEntrance());
       await enter();
     };
     return (
@@ -114,20 +135,26 @@ export function App(): ReactNode {
     history.replaceState(null, "", `${base}/sign-in`);
     leave();
   };
-  const { me, operator, mustEnrol } = session;
-  const show = (accounts: Pick<typeof session, "me" | "operator">) => {
+  const { me, operator, person, permissions, mustEnrol } = session;
+  const own = operator ?? person ?? me;
+  const show = (accounts: Shown) => {
     setNewKey(undefined);
     queries.clear();
     setSession({ ...session, ...accounts });
   };
   const viewAccount = async (uid: string) => {
-    const customer = await api.call<Me>("GET", "/v1/me", undefined, { "x-stoker-act-as": uid });
+    const shown = await otherAccount(own, uid);
     setActingAs(uid);
-    show({ me: customer, operator: operator ?? me });
+    show(shown);
   };
   const endView = () => {
     setActingAs(undefined);
-    show({ me: operator ?? me, operator: undefined });
+    show(ownAccount(own));
+  };
+  const switchTo = async (uid: string | undefined) => {
+    const shown = uid === undefined ? ownAccount(own) : await otherAccount(own, uid);
+    chooseOrganization(uid);
+    show(shown);
   };
   return (
     <ApiContext.Provider value={api}>
@@ -135,6 +162,9 @@ export function App(): ReactNode {
         value={{
           me,
           operator,
+          person,
+          permissions,
+          switchTo,
           isReauthenticating: dialog !== undefined,
           newKey,
           setNewKey,
@@ -150,6 +180,13 @@ export function App(): ReactNode {
       </VisitorContext.Provider>
     </ApiContext.Provider>
   );
+}
+
+/** Where a visitor wanted to go: the approval of a command line, or an invitation. */
+function afterEntrance(): string {
+  const query = new URLSearchParams(location.search);
+  if (query.has("ticket")) return `${base}/join${location.search}`;
+  return query.has("cli") ? `${base}/security${location.search}` : base;
 }
 
 const isEntrance = (path: string): boolean => /\/sign-(in|up)\/?$/.test(path);

@@ -1,12 +1,16 @@
 import { pages } from "./navigation.ts";
 import type { PageEntry } from "./page-entry.ts";
-import { useVisitor } from "./visitor.ts";
+import { mayDo, useVisitor } from "./visitor.ts";
 
 /** Pages of the menu that this user may open. */
 export function useMenu(): readonly PageEntry[] {
-  const { me, operator } = useVisitor();
+  const visitor = useVisitor();
+  const { me, operator } = visitor;
   return pages.filter(
-    ({ icon, section, isForOwner }) =>
-      icon !== undefined && (section !== "operator" || me.is_admin) && !(isForOwner && operator),
+    ({ icon, section, isForOwner, reads = "read" }) =>
+      icon !== undefined &&
+      (section !== "operator" || me.is_admin) &&
+      !(isForOwner && operator) &&
+      mayDo(visitor, reads),
   );
 }

@@ -5,6 +5,7 @@ import {
   createRouter,
   type ErrorComponentProps,
   lazyRouteComponent,
+  Navigate,
   useParams,
 } from "@tanstack/react-router";
 import type { ComponentType, ReactNode } from "react";
@@ -17,7 +18,7 @@ import { pages } from "./navigation.ts";
 import type { PageEntry } from "./page-entry.ts";
 import { parseSearch, stringifySearch } from "./place.ts";
 import { Shell } from "./shell.tsx";
-import { useVisitor } from "./visitor.ts";
+import { ChangeRight, mayDo, useVisitor } from "./visitor.ts";
 
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound, errorComponent: Crashed });
 
@@ -42,13 +43,22 @@ export const router = createRouter({
 export const useParam = (name: string): string =>
   (useParams({ strict: false }) as Readonly<Record<string, string | undefined>>)[name] ?? "";
 
-/** An operator's page does not exist for others, nor one of the owner for an operator who views the account. */
-function allowed({ section, isForOwner }: PageEntry, Content: ComponentType): ComponentType {
-  if (section !== "operator" && !isForOwner) return Content;
+/** A page does not exist for those who may not see it. */
+function allowed(page: PageEntry, Content: ComponentType): ComponentType {
+  const { path, section, isForOwner, reads = "read", changes = "change" } = page;
   return function GuardedPage() {
-    const { me, operator } = useVisitor();
-    const isHidden = section === "operator" ? !me.is_admin : operator !== undefined;
-    return isHidden ? <NotFound /> : <Content />;
+    const visitor = useVisitor();
+    const { me, operator } = visitor;
+    const isHidden =
+      section === "operator" ? !me.is_admin : (isForOwner && operator !== undefined) || !mayDo(visitor, reads);
+    // Whoever may not read resources begins with what everybody may see.
+    if (isHidden && path === "/") return <Navigate to="/usage" replace />;
+    if (isHidden) return <NotFound />;
+    return (
+      <ChangeRight.Provider value={changes}>
+        <Content />
+      </ChangeRight.Provider>
+    );
   };
 }
 

@@ -16,9 +16,20 @@ import {
   useMantineColorScheme,
 } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
-import { IconAlertTriangle, IconEye, IconLogout, IconMoon, IconSearch, IconSun } from "@tabler/icons-react";
+import { notifications } from "@mantine/notifications";
+import {
+  IconAlertTriangle,
+  IconCheck,
+  IconEye,
+  IconLogout,
+  IconMoon,
+  IconSearch,
+  IconSun,
+  IconSwitchHorizontal,
+} from "@tabler/icons-react";
 import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useGet } from "../api/hooks.ts";
 import type { Checklist } from "../domain/checklist.ts";
 import { nearLimitOf, suspensionOf } from "../domain/suspension.ts";
@@ -27,8 +38,8 @@ import { text } from "../text/navigation.ts";
 import { nearLimit } from "../text/suspension.ts";
 import { usd } from "../ui/format.ts";
 import { Link, RouterNavLink } from "../ui/link.tsx";
+import { ErrorNotice } from "../ui/notice.tsx";
 import { useMenu } from "./menu.ts";
-import { pages } from "./navigation.ts";
 import type { SectionName } from "./page-entry.ts";
 import { useVisitor } from "./visitor.ts";
 
@@ -155,10 +166,11 @@ function ColorScheme(): ReactNode {
 }
 
 function AccountMenu(): ReactNode {
-  const { me, signOut } = useVisitor();
+  const { me, person, operator, permissions, signOut } = useVisitor();
   const navigate = useNavigate();
+  const menu = useMenu();
   return (
-    <Menu position="bottom-end" width={220}>
+    <Menu position="bottom-end" width={240}>
       <Menu.Target>
         <ActionIcon variant="default" size="lg" radius="xl" aria-label={text.account}>
           <Avatar size={28} radius="xl" color="ember" />
@@ -169,11 +181,12 @@ function AccountMenu(): ReactNode {
           <Text size="sm" fw={600}>
             {me.display_name}
           </Text>
-          <Text size="xs">{me.email}</Text>
+          <Text size="xs">{person ? text.actsAs(person.display_name, permissions?.member_role ?? "") : me.email}</Text>
         </Menu.Label>
         <Divider />
-        {pages
-          .filter(({ section, icon }) => section === "account" && icon)
+        {!operator && <Accounts />}
+        {menu
+          .filter(({ section }) => section === "account")
           .map(({ path, title }) => (
             <Menu.Item key={path} onClick={() => void navigate({ to: path as never })}>
               {title}
@@ -188,6 +201,44 @@ function AccountMenu(): ReactNode {
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>
+  );
+}
+
+/** The person's own account and their organizations. */
+function Accounts(): ReactNode {
+  const { me, person, switchTo } = useVisitor();
+  const { data } = useGet<Responses["GET /v1/organizations"]>("/v1/organizations");
+  const navigate = useNavigate();
+  const organizations = data?.organizations ?? [];
+  if (organizations.length === 0) return null;
+  const own = person ?? me;
+  const choose = async (uid: string | undefined) => {
+    try {
+      await switchTo(uid);
+      await navigate({ to: "/" as never });
+    } catch (error) {
+      notifications.show({ color: "red", message: <ErrorNotice error={error} />, withBorder: true });
+    }
+  };
+  const accounts = [
+    { uid: undefined, name: own.display_name, isShown: person === undefined },
+    ...organizations.map(({ uid, display_name: name }) => ({ uid, name, isShown: me.uid === uid })),
+  ];
+  return (
+    <>
+      <Menu.Label>{text.accounts}</Menu.Label>
+      {accounts.map(({ uid, name, isShown }) => (
+        <Menu.Item
+          key={uid ?? ""}
+          disabled={isShown}
+          leftSection={isShown ? <IconCheck size={16} /> : <IconSwitchHorizontal size={16} />}
+          onClick={() => void choose(uid)}
+        >
+          {name}
+        </Menu.Item>
+      ))}
+      <Divider />
+    </>
   );
 }
 

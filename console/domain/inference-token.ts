@@ -37,8 +37,12 @@ export function forgetTokens(api: Api): void {
 }
 
 async function sign(api: Api, model: string | undefined): Promise<string> {
-  const keys = await api.call<readonly Key[]>("GET", "/v1/api-tokens");
-  const key = keys.find((one) => canSign(one, model, Date.now() / 1000));
+  const [keys, { member_id: own }] = await Promise.all([
+    api.call<readonly Key[]>("GET", "/v1/api-tokens"),
+    api.call<Responses["GET /v1/permissions"]>("GET", "/v1/permissions"),
+  ]);
+  // A member of an organization signs with their own keys.
+  const key = keys.find((one) => one.member_id === own && canSign(one, model, Date.now() / 1000));
   if (!key) throw new ApiError(text.needsKey, 0);
   const request = {
     api_key_name: key.name,

@@ -15,6 +15,7 @@ export const text = {
   never: "never",
   sure: "Are you sure?",
   readOnly: "Read-only: you view the account of a customer.",
+  notYourRole: (role: string) => `Your role in this organization, ${role}, does not allow this.`,
   hidden: "Operators cannot see this part of an account: secrets, files, prompts and responses are its owner's.",
   more: "Show more",
   typeToConfirm: (word: string) => `Type ${word} to confirm`,

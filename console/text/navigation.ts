@@ -10,6 +10,8 @@ export const text = {
   viewing: (name: string, email: string) =>
     `You view the account of ${name} (${email}), read-only. The audit log has it.`,
   endView: "End view",
+  accounts: "Switch account",
+  actsAs: (name: string, role: string) => `${name}, ${role}`,
   signOut: "Sign out",
   docs: "Documentation",
   apiReference: "API reference",

@@ -1,7 +1,7 @@
 import { Button, type ButtonProps, Group, Stack, Text, TextInput, Tooltip } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { type ReactNode, useState } from "react";
-import { useIsReadOnly } from "../app/visitor.ts";
+import { type Right, useBarred } from "../app/visitor.ts";
 import { text } from "../text/common.ts";
 import { Command } from "./code.tsx";
 import { Modal } from "./modal.tsx";
@@ -26,12 +26,25 @@ interface ActProps extends Pick<ButtonProps, "variant" | "color" | "size" | "lef
   readonly why?: string;
   /** Changes nothing, so an operator who views the account may use it too. */
   readonly isReading?: boolean;
+  /** Default: the right of the page. */
+  readonly needs?: Right;
   readonly onAct: () => Promise<unknown>;
 }
 
 /** Button that runs an action, asks first where it destroys something, and shows what the server refused. */
-export function Act({ label, confirm, command, done, why: given, isReading, onAct, ...button }: ActProps): ReactNode {
-  const why = useIsReadOnly() && !isReading ? text.readOnly : given;
+export function Act({
+  label,
+  confirm,
+  command,
+  done,
+  why: given,
+  isReading,
+  needs,
+  onAct,
+  ...button
+}: ActProps): ReactNode {
+  const barred = useBarred(needs);
+  const why = isReading ? given : (barred ?? given);
   const [isOpen, setOpen] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const [typed, setTyped] = useState("");

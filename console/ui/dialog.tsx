@@ -1,6 +1,6 @@
 import { Button, type ButtonProps } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { useIsReadOnly } from "../app/visitor.ts";
+import { type Right, useBarred } from "../app/visitor.ts";
 import { Modal } from "./modal.tsx";
 
 export interface DialogProps extends Pick<ButtonProps, "variant" | "size" | "leftSection" | "disabled" | "color"> {
@@ -10,14 +10,25 @@ export interface DialogProps extends Pick<ButtonProps, "variant" | "size" | "lef
   readonly width?: string;
   /** Changes nothing, so an operator who views the account may open it too. */
   readonly isReading?: boolean;
+  /** Default: the right of the page. */
+  readonly needs?: Right;
   /** `close` closes it. */
   readonly children: (close: () => void) => ReactNode;
 }
 
 /** Button that opens a form or details above the page. */
-export function Dialog({ label, title = label, width = "lg", isReading, children, ...button }: DialogProps): ReactNode {
+export function Dialog({
+  label,
+  title = label,
+  width = "lg",
+  isReading,
+  needs,
+  children,
+  ...button
+}: DialogProps): ReactNode {
   const [isOpen, setOpen] = useState(false);
-  const isBarred = useIsReadOnly() && !isReading;
+  const barred = useBarred(needs);
+  const isBarred = barred !== undefined && !isReading;
   const close = () => setOpen(false);
   return (
     <>

@@ -1,8 +1,7 @@
 import { Button, type ButtonProps, Group, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { type FormEvent, type ReactNode, useState } from "react";
-import { useIsReadOnly } from "../app/visitor.ts";
-import { text } from "../text/common.ts";
+import { type Right, useBarred } from "../app/visitor.ts";
 import { ErrorNotice } from "./notice.tsx";
 
 /** Fields of a form by name. */
@@ -18,6 +17,8 @@ interface FormProps {
   readonly disabled?: boolean;
   /** Changes nothing, so an operator who views the account may use it too. */
   readonly isReading?: boolean;
+  /** Default: the right of the page. */
+  readonly needs?: Right;
   readonly color?: ButtonProps["color"];
   /** Further buttons beside the main one. */
   readonly beside?: ReactNode;
@@ -28,8 +29,9 @@ interface FormProps {
 
 /** Form of Mantine's inputs with `name` and `defaultValue`. Errors of the server appear below it. */
 export function Form(props: FormProps): ReactNode {
-  const { act, done, isReset, disabled, isReading, color, beside, onSend, children } = props;
-  const isReadOnly = useIsReadOnly() && !isReading;
+  const { act, done, isReset, disabled, isReading, needs, color, beside, onSend, children } = props;
+  const barred = useBarred(needs);
+  const why = isReading ? undefined : barred;
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(undefined);
   const send = async (event: FormEvent<HTMLFormElement>) => {
@@ -57,12 +59,12 @@ export function Form(props: FormProps): ReactNode {
         {children}
         <ErrorNotice error={error} />
         <Group gap="sm">
-          <Button type="submit" loading={isBusy} disabled={disabled || isReadOnly} {...(color ? { color } : {})}>
+          <Button type="submit" loading={isBusy} disabled={disabled || why !== undefined} {...(color ? { color } : {})}>
             {act}
           </Button>
-          {isReadOnly && (
+          {why && (
             <Text size="xs" c="dimmed">
-              {text.readOnly}
+              {why}
             </Text>
           )}
           {beside}

@@ -57,6 +57,7 @@ export const sections: readonly Section[] = [
       "images-and-speech",
       "rentals",
       "agents",
+      "organizations",
       "workload-identity",
     ].map((name) => `docs/guides/${name}.md`),
   },

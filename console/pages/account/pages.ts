@@ -5,6 +5,7 @@ import {
   IconKey,
   IconListSearch,
   IconShieldLock,
+  IconUsers,
   IconWebhook,
 } from "@tabler/icons-react";
 import type { PageEntry } from "../../app/page-entry.ts";
@@ -21,6 +22,8 @@ export const accountPages: readonly PageEntry[] = [
   {
     section: "account",
     path: "/keys",
+    reads: "readAccount",
+    changes: "ownKeys",
     title: titles.keys,
     icon: IconKey,
     load: async () => (await import("./keys.tsx")).Keys,
@@ -28,6 +31,7 @@ export const accountPages: readonly PageEntry[] = [
   {
     section: "account",
     path: "/usage",
+    reads: "readUsage",
     title: titles.usage,
     icon: IconChartBar,
     load: async () => (await import("./usage.tsx")).Usage,
@@ -61,7 +65,26 @@ export const accountPages: readonly PageEntry[] = [
   },
   {
     section: "account",
+    path: "/members",
+    reads: "readAccount",
+    changes: "manageMembers",
+    title: titles.members,
+    icon: IconUsers,
+    load: async () => (await import("./members.tsx")).Organization,
+  },
+  {
+    section: "account",
+    path: "/join",
+    reads: "listModels",
+    title: titles.join,
+    isForOwner: true,
+    load: async () => (await import("./join.tsx")).Join,
+  },
+  {
+    section: "account",
     path: "/security",
+    reads: "readSignIn",
+    changes: "changeSignIn",
     title: titles.security,
     icon: IconShieldLock,
     isForOwner: true,

@@ -8,6 +8,8 @@ export const billingPages: readonly PageEntry[] = [
   {
     section,
     path: "/billing",
+    reads: "readMoney",
+    changes: "changeMoney",
     title: titles.billing,
     icon: IconCreditCard,
     load: async () => (await import("./billing.tsx")).Billing,
@@ -15,6 +17,8 @@ export const billingPages: readonly PageEntry[] = [
   {
     section,
     path: "/invoices",
+    reads: "readMoney",
+    changes: "changeMoney",
     title: titles.invoices,
     icon: IconFileInvoice,
     load: async () => (await import("./invoices.tsx")).Invoices,
@@ -22,6 +26,8 @@ export const billingPages: readonly PageEntry[] = [
   {
     section,
     path: "/invoices/$invoice",
+    reads: "readMoney",
+    changes: "changeMoney",
     title: titles.invoice,
     load: async () => (await import("./invoice.tsx")).InvoicePage,
   },
