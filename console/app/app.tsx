@@ -3,6 +3,7 @@ import { Button, Center, Loader, Stack } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from "react";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { actingAs, chooseOrganization, chosenOrganization, setActingAs } from "../api/acting.ts";
 import { ApiError, createApi } from "../api/client.ts";
 import { ApiContext } from "../api/context.ts";
@@ -34,6 +35,13 @@ interface Shown {
   readonly permissions: Permissions | undefined;
 }
 
+type Organizations = Responses["GET /v1/organizations"];
+
+/** Undefined for an account that no longer exists; throws any other error. */
+function ifGone(error: unknown): undefined {
+  if (!(error instanceof ApiError) || ![403, 404].includes(error.status)) throw error;
+}
+
 const ownAccount = (me: Me): Shown => ({ me, operator: undefined, person: undefined, permissions: undefined });
 
 export function App(): ReactNode {
@@ -61,34 +69,27 @@ export function App(): ReactNode {
     [],
   );
 
-  /** Reads the account `uid`: an organization of the person, or one that an operator views. Throws ApiError. */
-  const otherAccount = async (own: Me, uid: string): Promise<Shown> => {
+  /** The account `uid`: an organization of the person, or one that an operator views. Undefined: neither. Throws ApiError. */
+  const otherAccount = async (own: Me, uid: string): Promise<Shown | undefined> => {
     const headers = { "x-stoker-act-as": uid };
     const read = <Answer,>(path: string) => api.call<Answer>("GET", path, undefined, headers);
-    const permissions = await read<Permissions>("/v1/permissions").catch((error: unknown) => {
-      if (own.is_admin && error instanceof ApiError && error.status === 403) return undefined;
-      throw error;
-    });
-    const me = await read<Me>("/v1/me");
-    const whose = permissions ? { operator: undefined, person: own } : { operator: own, person: undefined };
-    return { me, permissions, ...whose };
+    const { organizations } = await api.call<Organizations>("GET", "/v1/organizations");
+    if (organizations.some((one) => one.uid === uid)) {
+      const [me, permissions] = await Promise.all([read<Me>("/v1/me"), read<Permissions>("/v1/permissions")]);
+      return { me, permissions, person: own, operator: undefined };
+    }
+    return own.is_admin ? { ...ownAccount(await read<Me>("/v1/me")), operator: own } : undefined;
   };
 
   const shownAccounts = async (mustEnrol: boolean): Promise<Shown> => {
     const other = mustEnrol ? undefined : (actingAs() ?? chosenOrganization());
     setActingAs(undefined);
     const own = await api.call<Me>("GET", "/v1/me");
-    if (other === undefined) return ownAccount(own);
-    try {
-      const shown = await otherAccount(own, other);
-      setActingAs(other);
-      return shown;
-    } catch (error) {
-      // The person left the organization, or the account was deleted.
-      if (!(error instanceof ApiError) || ![403, 404].includes(error.status)) throw error;
-      chooseOrganization(undefined);
-      return ownAccount(own);
-    }
+    const shown = other === undefined ? undefined : await otherAccount(own, other).catch(ifGone);
+    // The person left the organization, or the account was deleted.
+    if (shown) setActingAs(other);
+    else chooseOrganization(undefined);
+    return shown ?? ownAccount(own);
   };
 
   const enter = async (): Promise<void> => {
@@ -145,16 +146,16 @@ export function App(): ReactNode {
   const viewAccount = async (uid: string) => {
     const shown = await otherAccount(own, uid);
     setActingAs(uid);
-    show(shown);
+    if (shown) show(shown);
   };
   const endView = () => {
     setActingAs(undefined);
     show(ownAccount(own));
   };
   const switchTo = async (uid: string | undefined) => {
-    const shown = uid === undefined ? ownAccount(own) : await otherAccount(own, uid);
-    chooseOrganization(uid);
-    show(shown);
+    const shown = uid === undefined ? undefined : await otherAccount(own, uid);
+    chooseOrganization(shown && uid);
+    show(shown ?? ownAccount(own));
   };
   return (
     <ApiContext.Provider value={api}>

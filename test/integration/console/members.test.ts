@@ -40,7 +40,7 @@ describe.skipIf(browserPath === undefined)("an organization in a browser", () =>
     await creation.getByRole("button", { name: "Create organization" }).click();
     await owner.getByRole("button", { name: "Invite" }).click();
     const invitation = owner.getByRole("dialog");
-    await invitation.getByRole("textbox", { name: "Role" }).click();
+    await invitation.getByRole("combobox", { name: "Role" }).click();
     await owner.getByRole("option", { name: "Viewer" }).click();
     await invitation.getByRole("button", { name: "Invite" }).click();
     const link = (await invitation.locator("pre, code").first().textContent())?.trim() ?? "";
