@@ -8,7 +8,9 @@ import { password } from "./page-data.ts";
 import { newContext, signedIn, visit } from "./visit.ts";
 
 if (browserPath === undefined)
-  console.warn("\n*** NOT PROVEN: that people use organizations in the console. There is no chromium; scripts/test brings it.\n");
+  console.warn(
+    "\n*** NOT PROVEN: that people use organizations in the console. There is no chromium; scripts/test brings it.\n",
+  );
 
 describe.skipIf(browserPath === undefined)("an organization in a browser", () => {
   let stack: Stack;
@@ -33,7 +35,10 @@ describe.skipIf(browserPath === undefined)("an organization in a browser", () =>
 
   it("is created, invites by a link, and shows a viewer what a viewer may do", async () => {
     const [ada, bob] = [await signUp("ada"), await signUp("bob")];
-    const { page: owner, complaints } = await visit(await signedIn(browser, stack, ada), `${stack.url}/console/members`);
+    const { page: owner, complaints } = await visit(
+      await signedIn(browser, stack, ada),
+      `${stack.url}/console/members`,
+    );
     await owner.getByRole("button", { name: "Create organization" }).click();
     const creation = owner.getByRole("dialog");
     await creation.getByLabel("Name").fill("acme");
