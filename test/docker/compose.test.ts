@@ -94,7 +94,7 @@ describe.skipIf(!compose)("the stack of deploy/compose.yaml", () => {
     await vi.waitFor(async () => {
       const { body } = await call("GET", "/v1/admin/nodes");
       expect(body.nodes).toMatchObject([{ state: "ready" }]);
-      hostId = body.nodes[0].id;
+      hostId = body.nodes[0].node_id;
     }, patient);
     const settings = { min_instances: 2, max_instances: 2 };
     const made = await call("POST", "/deploy/llm", {
