@@ -30,6 +30,8 @@ export const commandsOfPaths: Readonly<Record<string, string>> = {
   "POST /v1/organizations": "stoker organization create <name>",
   "GET /v1/members": "stoker member list",
   "GET /v1/invitations": "stoker invitation list",
+  "GET /v1/projects": "stoker project list",
+  "PATCH /v1/projects/{id}": "stoker project update {id}",
   "POST /v1/me/verify-email": "stoker auth verify-email",
   "GET /payment/usage": "stoker usage",
   "POST /payment/config": "stoker billing limit <usd>",

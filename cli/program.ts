@@ -49,6 +49,7 @@ import { addNodeEnrolment } from "./commands/node-enrolment.ts";
 import { addNodeOperations } from "./commands/node-operations.ts";
 import { addNodeWeights } from "./commands/node-weights.ts";
 import { addInvitation, addMember, addOrganization } from "./commands/organization.ts";
+import { addProject } from "./commands/project.ts";
 import { addSimulate } from "./commands/simulate.ts";
 import { addToken } from "./commands/token.ts";
 import { addTop } from "./commands/top.ts";
@@ -136,7 +137,7 @@ const groups: Readonly<Record<string, readonly ((program: Command) => void)[]>> 
   ],
   "Deploy:": [addDeployModel, addDeployCreate, addDeploy, addLog, addContainer, addAgent, addBackup],
   "Money:": [addAccountCommands, addBillingCommands, addLimits],
-  "Organization:": [addOrganization, addMember, addInvitation],
+  "Organization:": [addOrganization, addMember, addInvitation, addProject],
   "Operate:": [
     addNodeEnrolment,
     addNodeOperations,

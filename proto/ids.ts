@@ -9,6 +9,7 @@ export type AccountId = Id<"account">;
 export type KeyId = Id<"key">;
 /** A person or service account in an organisation. */
 export type MemberId = Id<"member">;
+export type ProjectId = Id<"project">;
 /** 16 mixed-case alphanumerics. */
 export type DeploymentId = Id<"deployment">;
 /** A LoRA adapter. */

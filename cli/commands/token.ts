@@ -38,8 +38,15 @@ export function addToken(program: Command): void {
   addRules(token.command("create <name>").example("stoker token create ci --role inference --expires 30d"))
     .description("create an API key and print it once")
     .option("--member <id>", "service account that the key is for (`stoker member list`)")
-    .run(async (terminal, name: string, flags: RuleFlags & { readonly member?: string }) => {
-      const body = { name, ...rulesOf(flags), ...(flags.member === undefined ? {} : { member_id: flags.member }) };
+    .option("--project <id>", "project whose budget it spends (`stoker project list`); it cannot leave it")
+    .run(async (terminal, name: string, flags: RuleFlags & { readonly member?: string; readonly project?: string }) => {
+      const { member, project } = flags;
+      const body = {
+        name,
+        ...rulesOf(flags),
+        ...(member !== undefined && { member_id: member }),
+        ...(project !== undefined && { project_id: project }),
+      };
       const created = await terminal.api.call<Token>("POST", "/v1/api-tokens", body);
       terminal.show(created, (key) => key.token);
       terminal.progress(`Created ${created.name} (${created.token_id}). Save the key now: it is shown only once.`);

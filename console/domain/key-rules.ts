@@ -35,6 +35,8 @@ export interface KeyForm {
   readonly budget: number | "";
   /** Days, `never`, or `kept`. */
   readonly lifetime: string;
+  /** Id; empty: none. Only of a new key. */
+  readonly project: string;
   readonly addresses: string;
   readonly requests: number | "";
   readonly tokens: number | "";
@@ -47,6 +49,7 @@ export const newKey: KeyForm = {
   models: [],
   budget: "",
   lifetime: "never",
+  project: "",
   addresses: "",
   requests: "",
   tokens: "",
@@ -59,6 +62,7 @@ export const formOf = (key: KeyRow): KeyForm => ({
   models: key.allowed_models ?? [],
   budget: key.limit ?? "",
   lifetime: "kept",
+  project: key.project_id ?? "",
   addresses: key.allowed_ips?.join(" ") ?? "",
   requests: key.requests_per_minute ?? "",
   tokens: key.tokens_per_minute ?? "",
@@ -128,6 +132,7 @@ export function commandOf({
   name,
   role,
   models,
+  project,
   addresses,
   lifetime,
   budget,
@@ -140,6 +145,7 @@ export function commandOf({
     `stoker token create ${word}`,
     ...(role === "admin" ? [] : [`--role ${role}`]),
     ...models.map((model) => `--model ${model}`),
+    ...(project === "" ? [] : [`--project ${project}`]),
     ...addressesOf(addresses).map((one) => `--ip ${one}`),
     ...(/^\d+$/.test(lifetime) ? [`--expires ${lifetime}d`] : []),
     ...(budget === "" ? [] : [`--budget ${budget}`]),

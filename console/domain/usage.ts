@@ -1,4 +1,4 @@
-// Usage of days and months as lines, totals and stacked series. One answer of the server serves every grouping and filter.
+// Usage of days and months as lines, totals and stacked series. One answer of the server serves grouping by model or key and their filters.
 import type { Responses } from "../../proto/gen/responses.ts";
 import { text } from "../text/usage.ts";
 
@@ -6,8 +6,11 @@ export type Days = Responses["GET /v1/usage/days"];
 export type Months = Responses["GET /payment/usage"];
 type Item = Days["days"][number]["items"][number];
 
-export const groupings = ["model", "key", "token"] as const;
+export const groupings = ["model", "key", "project", "token"] as const;
 export type Grouping = (typeof groupings)[number];
+
+/** The server sums these by themselves, so they cannot be filtered by model or key. */
+export const isOwnSum = (by: Grouping): by is "project" | "token" => by === "project" || by === "token";
 
 interface Sums {
   readonly requests: number;
@@ -42,6 +45,7 @@ const keyText = (id: string, name: string | null): string => name || (id === "" 
 
 function nameOf(item: Item, by: Grouping): { readonly id: string; readonly name: string } {
   if (by === "key") return { id: item.key_id ?? "", name: keyText(item.key_id ?? "", item.key_name) };
+  if (by === "project") return { id: item.id, name: item.name || text.noProject };
   return { id: item.id, name: by === "token" ? `${item.id.slice(0, 12)}…` : item.name || "–" };
 }
 
@@ -57,13 +61,12 @@ export const modelsIn = (days: Days): readonly string[] => [
   ...new Set(days.days.flatMap(({ items }) => items.map(({ id }) => id))),
 ];
 
-/** One line for each day and model, key or token. */
+/** One line for each day and model, key, project or token. */
 export function linesOf({ days }: Days, by: Grouping, { model, key }: Filter): readonly Line[] {
   return days.flatMap(({ day, items }) => {
     const lines = new Map<string, Line>();
     for (const item of items) {
-      if (by !== "token" && model !== "" && item.id !== model) continue;
-      if (key !== "" && item.key_id !== key) continue;
+      if (!isOwnSum(by) && ((model !== "" && item.id !== model) || (key !== "" && item.key_id !== key))) continue;
       const { id, name } = nameOf(item, by);
       lines.set(
         id,

@@ -48,6 +48,9 @@ export const text = {
   form: {
     name: "Name",
     nameHint: "For the program or person that uses it. Unique in the account.",
+    project: "Project",
+    projectHint: "Whose budget it spends. A key cannot leave its project.",
+    noProject: "None",
     role: "May do",
     models: "Models",
     modelsHint: "Exact names. Empty: any model.",

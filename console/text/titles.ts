@@ -3,6 +3,7 @@ export const titles = {
   adapters: "Adapters",
   agents: "Agents",
   aliases: "Model aliases",
+  projects: "Projects",
   batches: "Batches",
   billing: "Billing",
   containers: "GPU rentals",

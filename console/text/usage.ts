@@ -6,7 +6,7 @@ export const text = {
   view: "View",
   views: { "": "Days", months: "Months, as invoiced" },
   by: "By",
-  bys: { "": "Model", key: "Key", user: "End user", token: "Scoped token" },
+  bys: { "": "Model", key: "Key", project: "Project", user: "End user", token: "Scoped token" },
   monthBys: { "": "Model", key: "Key" },
   days: "Days",
   periods: [
@@ -32,6 +32,7 @@ export const text = {
   noUser: "no name",
   token: "Scoped token",
   signedBy: (key: string) => `signed by ${key}`,
+  noProject: "no project",
   noKey: "no key (GPU time)",
   revokedKey: (id: string) => `revoked key ${id}`,
   other: "Other",

@@ -1,6 +1,6 @@
 // API keys as their owner manages them. The secret is returned at creation and when the caller names the key by the secret;
 // otherwise it is masked.
-import { type AccountId, type BudgetId, type KeyId, type MemberId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type BudgetId, type KeyId, randomId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import type { Act } from "../act.ts";
 import { addressTest } from "./allowed-ips.ts";
@@ -12,7 +12,8 @@ import { InvalidApiKey } from "./errors.ts";
 import { checkRules, type KeyRules } from "./key-rules.ts";
 import { memberGone } from "./member-errors.ts";
 import { memberRefusal } from "./permissions.ts";
-import type { AccountStore, KeyRecord, TokenStore } from "./store.ts";
+import { projectNotFound } from "./projects.ts";
+import type { AccountStore, KeyOwner, KeyRecord, TokenStore } from "./store.ts";
 import { badKeyName, keyNameTaken, shutsOutCaller } from "./token-errors.ts";
 
 export interface ApiToken extends KeyRecord {
@@ -60,8 +61,8 @@ export function createApiTokens(deps: {
 
   return {
     /**
-     * `limit`: nano-USD per UTC month; null: none. `member`: whose it is. Throws keyNameTaken, badKeyName, badAllowedIps, badExpiry,
-     * memberGone, and InvalidApiKey when the account was ended.
+     * `limit`: nano-USD per UTC month; null: none. Throws keyNameTaken, badKeyName, badAllowedIps, badExpiry, memberGone,
+     * projectNotFound, and InvalidApiKey when the account was ended.
      */
     async create(
       account: AccountId,
@@ -69,7 +70,7 @@ export function createApiTokens(deps: {
       rules: KeyRules,
       act: Act,
       limit: bigint | null = null,
-      member: MemberId | null = null,
+      of: Partial<KeyOwner> = {},
     ): Promise<ApiToken> {
       checkName(name);
       checkRules(rules, unixMs());
@@ -89,10 +90,11 @@ export function createApiTokens(deps: {
         rules,
         limit === null ? undefined : budgetOf(key, limit),
         act,
-        member,
+        { member: of.member ?? null, project: of.project ?? null },
       );
       if (made === "name_taken") throw keyNameTaken(name);
       if (made === "member_gone") throw memberGone();
+      if (made === "project_gone") throw projectNotFound();
       if (made === "account_gone") throw new InvalidApiKey();
       return { ...made, token: secret };
     },

@@ -306,8 +306,10 @@ export function laterCallerOf(row: KeyRow | undefined, unixMs: number): Caller |
   return holds("infer", caller) ? caller : undefined;
 }
 
-const limitsOf = ({ hasAccountLimit, hasKeyLimit }: KeyRow): Caller["spending"] =>
-  hasAccountLimit || hasKeyLimit ? { hasAccountLimit, hasKeyLimit, token: null } : noLimits;
+const limitsOf = ({ hasAccountLimit, hasKeyLimit, projectId }: KeyRow): Caller["spending"] =>
+  hasAccountLimit || hasKeyLimit || projectId !== null
+    ? { hasAccountLimit, hasKeyLimit, token: null, ...(projectId !== null && { project: projectId }) }
+    : noLimits;
 
 // Opened signing keys of scoped tokens. Cached for minutes: a caller that mints a token per end user would otherwise cost a
 // database call each. A revocation over the change feed clears them.

@@ -1,4 +1,4 @@
-import type { AccountId, BudgetId, KeyId, MemberId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId, KeyId, MemberId, ProjectId } from "../../proto/ids.ts";
 import type { KeyRole } from "./key-rules.ts";
 import type { MemberRole } from "./member-role.ts";
 
@@ -56,6 +56,8 @@ export interface Spending {
   readonly hasAccountLimit: boolean;
   /** The key has a monthly limit (`POST /payment/key-limits`). */
   readonly hasKeyLimit: boolean;
+  /** Project of the key, whose budget is charged. Absent: none. */
+  readonly project?: ProjectId;
   /** Budget of a scoped token, by the SHA-256 of `header.payload`, and its limit in nano-USD; null limit: none. */
   readonly token: { readonly budget: BudgetId; readonly limit: bigint | null } | null;
 }

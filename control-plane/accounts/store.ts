@@ -1,4 +1,4 @@
-import type { AccountId, BudgetId, KeyId, MemberId } from "../../proto/ids.ts";
+import type { AccountId, BudgetId, KeyId, MemberId, ProjectId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act, Actor } from "../act.ts";
@@ -38,6 +38,7 @@ export type {
   SuspensionRecord,
   SuspensionStore,
 } from "./operator.ts";
+export type { ProjectLimit, ProjectOutcome, ProjectRecord, ProjectStore } from "./project-store.ts";
 export type { KekStore } from "./rotate-kek.ts";
 
 export interface NewAccount {
@@ -97,6 +98,7 @@ export interface KeyRow extends KeyRules {
   /** Monthly limits (`POST /payment/config`, `POST /payment/key-limits`). */
   readonly hasAccountLimit: boolean;
   readonly hasKeyLimit: boolean;
+  readonly projectId: ProjectId | null;
 }
 
 /** A live key with the data to open its secret. */
@@ -117,6 +119,7 @@ export interface KeyRecord extends KeyRules {
   readonly lastUsedAtMs: number | null;
   /** Whose it is in an organisation; null: the account's own. */
   readonly memberId: MemberId | null;
+  readonly projectId: ProjectId | null;
 }
 
 /** Monthly limit of a key. */
@@ -235,6 +238,14 @@ export interface ProfileStore {
   removeSshKey(account: AccountId, id: string): Promise<boolean>;
 }
 
+/** Whose key it is within its account. */
+export interface KeyOwner {
+  /** Null: the account itself. */
+  readonly member: MemberId | null;
+  /** Null: none. */
+  readonly project: ProjectId | null;
+}
+
 /** Every method throws DatabaseUnavailable; changes are audited and announced. */
 export interface TokenStore {
   createKey(
@@ -243,9 +254,8 @@ export interface TokenStore {
     rules: KeyRules,
     budget: MonthlyLimit | undefined,
     act: Act,
-    /** Whose it is; null: the account's own. */
-    member: MemberId | null,
-  ): Promise<KeyRecord | "name_taken" | "account_gone" | "member_gone">;
+    of: KeyOwner,
+  ): Promise<KeyRecord | "name_taken" | "account_gone" | "member_gone" | "project_gone">;
   /** Live keys, oldest first. */
   keys(account: AccountId): Promise<readonly KeyRecord[]>;
   /** A live key of this account. */

@@ -89,6 +89,7 @@ const sentences: Readonly<Record<UsedUp, string>> = {
   account: `You need positive balance to do inference: what is left of the account's funds ${tooLittle}. Add funds, ask your operator for credit, or send a shorter request.`,
   account_month: `The account's monthly limit is used up: what is left of it this month ${tooLittle}. Raise it with \`POST /payment/config\`, wait for the next month (UTC), or send a shorter request.`,
   key_month: `This API key's monthly limit is used up: what is left of it this month ${tooLittle}. Raise it with \`POST /payment/key-limits\`, use another key, wait for the next month (UTC), or send a shorter request.`,
+  project_month: `The project's monthly limit is used up: what is left of it this month ${tooLittle}. Raise it with \`PATCH /v1/projects/ID\`, use a key of another project, wait for the next month (UTC), or send a shorter request.`,
   jwt: `This scoped token's spending limit is used up: what is left of it ${tooLittle}. Request another one from its issuer, or send a shorter request.`,
   instances:
     "The model's instances are stopped, because the account's funds do not cover the next minutes of them. Add funds, or ask your operator for credit.",

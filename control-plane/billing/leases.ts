@@ -204,8 +204,8 @@ class Purse {
 
   /** Most callers have only the limit of their account's funds: their scopes never change. */
   scopesOf(request: HoldRequest): ScopeSet {
-    const { spending } = request;
-    if (spending.token || spending.hasAccountLimit || (spending.hasKeyLimit && request.key !== "")) {
+    const { token, hasAccountLimit, hasKeyLimit, project } = request.spending;
+    if (token || hasAccountLimit || project !== undefined || (hasKeyLimit && request.key !== "")) {
       return scopesOf(request, request.admittedAtMs);
     }
     this.#fundsOnly ??= scopesOf(request, 0);

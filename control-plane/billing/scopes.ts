@@ -1,6 +1,13 @@
 // Budgets that a request is charged to: its account's funds, the monthly limits of account and key, its token's, and those of the
 // provider that serves it. Pure.
-import { type AccountId, accountBudget, type BudgetId, type DeploymentId, type KeyId } from "../../proto/ids.ts";
+import {
+  type AccountId,
+  accountBudget,
+  type BudgetId,
+  type DeploymentId,
+  type KeyId,
+  type ProjectId,
+} from "../../proto/ids.ts";
 
 /** Payer of a request, from a verified credential. */
 export interface Payer {
@@ -10,6 +17,8 @@ export interface Payer {
   readonly spending: {
     readonly hasAccountLimit: boolean;
     readonly hasKeyLimit: boolean;
+    /** Project of its key. Absent: none. */
+    readonly project?: ProjectId | undefined;
     readonly token: { readonly budget: BudgetId; readonly limit: bigint | null } | null;
   };
 }
@@ -17,7 +26,7 @@ export interface Payer {
 /** A budget, with the values of its row when there is none yet. Limits of months are read from the database. */
 export interface BudgetScope {
   readonly budgetId: BudgetId;
-  readonly kind: "account" | "account_month" | "key_month" | "jwt" | ProviderPeriod;
+  readonly kind: "account" | "account_month" | "key_month" | "project_month" | "jwt" | ProviderPeriod;
   /** Empty for a provider's. */
   readonly account: AccountId;
   readonly key: KeyId;
@@ -40,6 +49,8 @@ export interface ScopeSet {
 export const accountMonthBudget = (account: AccountId, unixMs: number): BudgetId =>
   `account-month/${account}/${monthOf(unixMs)}` as BudgetId;
 export const keyMonthBudget = (key: KeyId, unixMs: number): BudgetId => `key/${key}/${monthOf(unixMs)}` as BudgetId;
+export const projectMonthBudget = (project: ProjectId, unixMs: number): BudgetId =>
+  `project/${project}/${monthOf(unixMs)}` as BudgetId;
 
 export const providerMonthBudget = (provider: DeploymentId, unixMs: number): BudgetId =>
   `provider-month/${provider}/${monthOf(unixMs)}` as BudgetId;
@@ -67,6 +78,8 @@ export function scopesOf(payer: Payer, unixMs: number): ScopeSet {
   const scopes = [accountScope(payer)];
   if (spending.hasAccountLimit) scopes.push(accountMonthScope(payer, unixMs));
   if (spending.hasKeyLimit && payer.key !== "") scopes.push(keyMonthScope(payer, unixMs));
+  // Also without a limit: only what was leased of it is counted.
+  if (spending.project !== undefined) scopes.push(projectMonthScope(payer, spending.project, unixMs));
   if (spending.token) {
     const { budget, limit } = spending.token;
     scopes.push({ budgetId: budget, kind: "jwt", account: payer.account, key: payer.key, limit });
@@ -100,6 +113,13 @@ const accountMonthScope = ({ account, key }: Owner, unixMs: number): BudgetScope
 const keyMonthScope = ({ account, key }: Owner, unixMs: number): BudgetScope => ({
   budgetId: keyMonthBudget(key, unixMs),
   kind: "key_month",
+  account,
+  key,
+  limit: null,
+});
+const projectMonthScope = ({ account, key }: Owner, project: ProjectId, unixMs: number): BudgetScope => ({
+  budgetId: projectMonthBudget(project, unixMs),
+  kind: "project_month",
   account,
   key,
   limit: null,

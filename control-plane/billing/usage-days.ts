@@ -1,15 +1,15 @@
-// Usage of an account by UTC day and model, key, scoped token or end user. Money is the ledger's, as on the invoice.
-import type { AccountId, KeyId } from "../../proto/ids.ts";
+// Usage of an account by UTC day and model, key, project, scoped token or end user. Money is the ledger's, as on the invoice.
+import type { AccountId, KeyId, ProjectId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { badPeriod } from "./period.ts";
 
-export const usageDimensions = ["model", "key", "model_and_key", "token", "user"] as const;
+export const usageDimensions = ["model", "key", "model_and_key", "project", "token", "user"] as const;
 export type UsageDimension = (typeof usageDimensions)[number];
 
 export interface DayUse {
   /** Unix ms at which the day begins. */
   readonly dayMs: number;
-  /** Model (also by model and key), key id (empty: no key), budget of the token, or end user (empty: none). */
+  /** Model (also by model and key), key id (empty: no key), project id (empty: none), budget of the token, or end user (empty: none). */
   readonly of: string;
   /** Key by model and key (empty: no key), or that signed the token; undefined for other dimensions. */
   readonly key: KeyId | "" | undefined;
@@ -39,13 +39,15 @@ export interface UsageDayStore {
   divideNext(): Promise<boolean>;
   /** Includes revoked keys. */
   keysOf(account: AccountId): Promise<readonly { readonly key: KeyId; readonly name: string }[]>;
+  /** Includes deleted projects. */
+  projectsOf(account: AccountId): Promise<readonly { readonly project: ProjectId; readonly name: string }[]>;
 }
 
 export interface UsageDay {
   /** `YYYY-MM-DD` */
   readonly day: string;
   readonly items: readonly (Omit<DayUse, "dayMs" | "cost"> & {
-    /** Model, or name of the key or of the token's key; may be empty. */
+    /** Model, or name of the key, of the project or of the token's key; may be empty. */
     readonly name: string;
     /** Undefined: not by key. Empty: no key. */
     readonly keyName: string | undefined;
@@ -73,7 +75,14 @@ const usualDays = 30;
 /** Other jobs wait for this one. */
 const divideForMs = 20_000;
 /** An account may have a hundred thousand tokens, but few pairs of a model and a key. */
-const maxItems = { model: 5_000, key: 5_000, model_and_key: 20_000, token: 5_000, user: 5_000 } as const;
+const maxItems = {
+  model: 5_000,
+  key: 5_000,
+  model_and_key: 20_000,
+  project: 5_000,
+  token: 5_000,
+  user: 5_000,
+} as const;
 
 export function createUsageDays(deps: { readonly store: UsageDayStore; readonly unixMs?: () => number }): UsageDays {
   const unixMs = deps.unixMs ?? Date.now;
@@ -82,9 +91,8 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
       const { firstMs, lastMs } = readDays(from, to, unixMs());
       // Sequential, because a report may hold only one connection.
       const { uses: found, isTruncated } = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, maxItems[by]);
-      const keys = by === "model" || by === "user" ? [] : await deps.store.keysOf(account);
-      const names = new Map(keys.map(({ key, name }) => [String(key), name]));
-      const keyNameOf = (key: string) => names.get(key) ?? "";
+      const names = await namesOf(deps.store, account, by);
+      const nameOf = (id: string) => names.get(id) ?? "";
       const byDay = Map.groupBy(found, (use) => use.dayMs);
       const days: UsageDay[] = [];
       for (let ms = firstMs; ms <= lastMs; ms += dayMs) {
@@ -93,8 +101,9 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
           day: dayOf(ms),
           items: uses.map(({ dayMs: _day, cost, ...use }) => {
             const key = by === "key" ? (use.of as KeyId | "") : use.key;
-            const keyName = key === undefined ? undefined : keyNameOf(key);
-            const name = by === "key" || by === "token" ? (keyName ?? "") : use.of;
+            const keyName = key === undefined ? undefined : nameOf(key);
+            const isKey = by === "key" || by === "token";
+            const name = isKey ? (keyName ?? "") : by === "project" ? nameOf(use.of) : use.of;
             return { ...use, key, keyName, name, cost: nano(cost) };
           }),
           totalCost: nano(uses.reduce((sum, { cost }) => sum + cost, 0n)),
@@ -107,6 +116,13 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
       while (!signal.aborted && performance.now() < endMs && (await deps.store.divideNext()));
     },
   };
+}
+
+/** By id of the key or project. */
+async function namesOf(store: UsageDayStore, account: AccountId, by: UsageDimension): Promise<Map<string, string>> {
+  if (by === "model" || by === "user") return new Map();
+  if (by === "project") return new Map((await store.projectsOf(account)).map(({ project, name }) => [project, name]));
+  return new Map((await store.keysOf(account)).map(({ key, name }) => [key, name]));
 }
 
 /** UTC, YYYY-MM-DD. */

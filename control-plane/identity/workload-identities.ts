@@ -152,7 +152,7 @@ export function createWorkloadIdentities(deps: WorkloadDeps) {
       const act = { ...bySystem(`workload ${sub.slice(0, 256)}`), ip };
       const rules = { ...noRules, role: rule.role, allowedModels: rule.allowedModels, expiresAtMs };
       const name = `${rule.name}-${exchange.id.slice(0, 8)}`;
-      const made = await tokens.create(rule.account, name, rules, act, null, rule.member).catch((error) => {
+      const made = await tokens.create(rule.account, name, rules, act, null, { member: rule.member }).catch((error) => {
         // The member for whom the keys are has left.
         throw error instanceof ServiceError && error.code === "member_not_found" ? workloadRefused(error) : error;
       });

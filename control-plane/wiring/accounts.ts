@@ -21,6 +21,7 @@ import { createMembers } from "../accounts/members.ts";
 import { type CreditPort, createOperator } from "../accounts/operator.ts";
 import { createPasswords } from "../accounts/password.ts";
 import { createProfiles } from "../accounts/profile.ts";
+import { createProjects } from "../accounts/projects.ts";
 import { createRecoveryCodes } from "../accounts/recovery-codes.ts";
 import { createScopedJwts } from "../accounts/scoped-jwt.ts";
 import { providerSeal } from "../accounts/seals.ts";
@@ -29,7 +30,7 @@ import { createSignIn } from "../accounts/sign-in.ts";
 import { createSshKeys } from "../accounts/ssh-keys.ts";
 import type { AccountStore } from "../accounts/store.ts";
 import { createTickets } from "../accounts/tickets.ts";
-import { keyMonthBudget } from "../billing/scopes.ts";
+import { keyMonthBudget, projectMonthBudget } from "../billing/scopes.ts";
 import { deleteDeployments } from "../deployments/change.ts";
 import type { DeploymentStore } from "../deployments/store.ts";
 import { createIssuerKeys } from "../identity/issuer-keys.ts";
@@ -46,6 +47,7 @@ import { createFactorStore } from "../store/accounts/factor-store.ts";
 import { createIdempotencyStore } from "../store/accounts/idempotency-store.ts";
 import { createMemberStore } from "../store/accounts/member-store.ts";
 import { createProfileStore } from "../store/accounts/profile-store.ts";
+import { createProjectStore } from "../store/accounts/project-store.ts";
 import { createSessionStore } from "../store/accounts/session-store.ts";
 import { createAttemptStore, createChallengeStore, createCliLoginStore } from "../store/accounts/sign-in-store.ts";
 import { createSuspensionStore } from "../store/accounts/suspension-rows.ts";
@@ -161,7 +163,7 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
       pepper,
       async makeKey({ account, ip, by = account }, name, member) {
         const act = { by, ip, note: "stoker login" };
-        const { key } = await tokens.create(account, name, noRules, act, null, member);
+        const { key } = await tokens.create(account, name, noRules, act, null, { member });
         return key;
       },
       async openKey(account, key) {
@@ -175,6 +177,7 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
       changes: deps.changes,
       unixMs,
     }),
+    projects: createProjects({ store: createProjectStore(db), monthOf: projectMonthBudget }),
     deleteAccount: createDeleteAccount({
       store: profileStore,
       endDeployments: (account) => deleteDeployments(deps.deployments, account),

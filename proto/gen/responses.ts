@@ -429,6 +429,10 @@ export interface Responses {
      */
     member_id: string | null;
     /**
+     * Project whose budget it spends; null: none
+     */
+    project_id: string | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -487,6 +491,10 @@ export interface Responses {
      * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
      */
     member_id: string | null;
+    /**
+     * Project whose budget it spends; null: none
+     */
+    project_id: string | null;
     /**
      * Last characters of the secret
      */
@@ -547,6 +555,10 @@ export interface Responses {
      */
     member_id: string | null;
     /**
+     * Project whose budget it spends; null: none
+     */
+    project_id: string | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -605,6 +617,10 @@ export interface Responses {
      * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
      */
     member_id: string | null;
+    /**
+     * Project whose budget it spends; null: none
+     */
+    project_id: string | null;
     /**
      * Last characters of the secret
      */
@@ -665,6 +681,10 @@ export interface Responses {
      */
     member_id: string | null;
     /**
+     * Project whose budget it spends; null: none
+     */
+    project_id: string | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -723,6 +743,10 @@ export interface Responses {
      * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
      */
     member_id: string | null;
+    /**
+     * Project whose budget it spends; null: none
+     */
+    project_id: string | null;
     /**
      * Last characters of the secret
      */
@@ -783,6 +807,10 @@ export interface Responses {
      */
     member_id: string | null;
     /**
+     * Project whose budget it spends; null: none
+     */
+    project_id: string | null;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -841,6 +869,10 @@ export interface Responses {
      * In an organization: the member whose key it is, and whose role bounds it; null: the account's own
      */
     member_id: string | null;
+    /**
+     * Project whose budget it spends; null: none
+     */
+    project_id: string | null;
     /**
      * Last characters of the secret
      */
@@ -1428,6 +1460,101 @@ export interface Responses {
     member_id: string;
     suspend_reason: string | null;
   };
+  "GET /v1/projects": {
+    projects: {
+      /**
+       * `project_id` of an API key
+       */
+      id: string;
+      name: string;
+      /**
+       * USD that all keys of the project may spend together per UTC month; null: no limit; 0: blocked
+       */
+      monthly_limit: number | null;
+      /**
+       * USD settled this month (UTC)
+       */
+      spent: number;
+      /**
+       * API keys that are not revoked
+       */
+      key_count: number;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+    }[];
+  };
+  "POST /v1/projects": {
+    /**
+     * `project_id` of an API key
+     */
+    id: string;
+    name: string;
+    /**
+     * USD that all keys of the project may spend together per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
+    /**
+     * USD settled this month (UTC)
+     */
+    spent: number;
+    /**
+     * API keys that are not revoked
+     */
+    key_count: number;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "GET /v1/projects/{project_id}": {
+    /**
+     * `project_id` of an API key
+     */
+    id: string;
+    name: string;
+    /**
+     * USD that all keys of the project may spend together per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
+    /**
+     * USD settled this month (UTC)
+     */
+    spent: number;
+    /**
+     * API keys that are not revoked
+     */
+    key_count: number;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "PATCH /v1/projects/{project_id}": {
+    /**
+     * `project_id` of an API key
+     */
+    id: string;
+    name: string;
+    /**
+     * USD that all keys of the project may spend together per UTC month; null: no limit; 0: blocked
+     */
+    monthly_limit: number | null;
+    /**
+     * USD settled this month (UTC)
+     */
+    spent: number;
+    /**
+     * API keys that are not revoked
+     */
+    key_count: number;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
+  "DELETE /v1/projects/{project_id}": {};
   "POST /v1/admin/accounts": {
     uid: string;
     /**
@@ -2707,11 +2834,11 @@ export interface Responses {
       total_cost: number;
       items: {
         /**
-         * Model, token_id of the key (empty: without a key), `id` of the scoped token, or end user (empty: none named, or erased)
+         * Model, token_id of the key (empty: without a key), id of the project (empty: none), `id` of the scoped token, or end user (empty: none named, or erased)
          */
         id: string;
         /**
-         * Name of the model, of the key, or of the key that signed the token
+         * Name of the model, of the key, of the project, or of the key that signed the token
          */
         name: string;
         /**

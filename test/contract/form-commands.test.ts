@@ -83,6 +83,7 @@ const keyForm: KeyForm = {
   models: ["org/a", "org/b"],
   budget: 12.5,
   lifetime: "30",
+  project: "project-1",
   addresses: "192.0.2.0/24 2001:db8::1",
   requests: 60,
   tokens: 90_000,
@@ -93,7 +94,10 @@ it("sends the request of the key form", async () => {
   const [sent] = await sentBy(keyCommand(keyForm));
   const { expires_at: given, ...body } = (sent?.body ?? {}) as { readonly expires_at: number };
   const { expires_at: expected, ...rules } = rulesOf(keyForm, Date.now());
-  expect({ path: sent?.path, body }).toEqual({ path: "/v1/api-tokens", body: { name: keyForm.name, ...rules } });
+  expect({ path: sent?.path, body }).toEqual({
+    path: "/v1/api-tokens",
+    body: { name: keyForm.name, project_id: keyForm.project, ...rules },
+  });
   expect(Math.abs(given - Number(expected))).toBeLessThan(120);
 }, 60_000);
 

@@ -24,6 +24,7 @@ const usedUp: readonly (readonly [UsedUp, RegExp])[] = [
   ["account", /account's funds .* Add funds/],
   ["account_month", /^The account's monthly limit .*POST \/payment\/config/],
   ["key_month", /^This API key's monthly limit .*POST \/payment\/key-limits/],
+  ["project_month", /^The project's monthly limit .*PATCH \/v1\/projects/],
   ["jwt", /^This scoped token's spending limit .* another one/],
   ["instances", /^The model's instances are stopped.* Add funds/],
 ];

@@ -194,6 +194,7 @@ beforeAll(async () => {
     key: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada",
   });
   await operate(`PATCH /v1/admin/accounts/${ada.uid}`, { is_team_account: true });
+  const project = await made(ada, "POST", "/v1/projects", { name: "ada's project" });
   const member = await made(ada, "POST", "/v1/service-accounts", { name: "ada's program", role: "developer" });
   const invitation = await made(ada, "POST", "/v1/invitations", { role: "viewer" });
   const token = await made(ada, "POST", "/v1/api-tokens", { name: "ada's second" });
@@ -215,6 +216,7 @@ beforeAll(async () => {
     "/lora-model lora_model_name": own(adapted["model_name"]),
     "/v1/ssh_keys id": own(ssh["id"]),
     "/v1/members id": own(member["id"]),
+    "/v1/projects project_id": own(project["id"]),
     "/v1/invitations id": own(invitation["id"]),
     "/v1/containers container_id": own(await makeContainer(installation.databaseUrl, ada.uid, "ada's machine")),
     "/v1/api-tokens api_token": own(token["token_id"]),
@@ -258,6 +260,7 @@ const bodies: Record<string, unknown> = {
   "POST /models/{model_name}/meta": { description: "bob's" },
   "POST /models/{model_name}/publicity": { public: true },
   "PATCH /v1/members/{id}": { role: "viewer" },
+  "PATCH /v1/projects/{project_id}": { monthly_limit: 1 },
   "PATCH /v1/api-tokens/{api_token}": { allowed_ips: ["10.0.0.1"] },
   "PATCH /v1/api-tokens/id/{api_token}": { allowed_ips: ["10.0.0.1"] },
 };

@@ -43,7 +43,7 @@ import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import { LiveFeed } from "../../control-plane/series/live-feed.ts";
 import { RequestTally } from "../../control-plane/series/request-tally.ts";
 import { createSeries } from "../../control-plane/series/series.ts";
-import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId, ProjectId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeAdapters } from "./adapter-ports.ts";
 import { agentId, fakeAgentInstances } from "./agent-instance-ports.ts";
@@ -63,6 +63,7 @@ import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeAudit, fakeAuditChain, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { plainDial } from "./peers.ts";
+import { fakeProjects } from "./project-ports.ts";
 import { fakeProviders } from "./providers.ts";
 import { fakeResponses } from "./responses.ts";
 import { testSeals } from "./seals.ts";
@@ -453,6 +454,7 @@ export function fakePorts() {
     nodeWeights: fakeNodeWeights(),
     operator: fakeOperator(ada),
     members: fakeMembers(),
+    projects: fakeProjects("project-1" as ProjectId, 1),
     audit: fakeAudit(ada, operator),
     auditChain: fakeAuditChain,
     applications: fakeApplications(ada),

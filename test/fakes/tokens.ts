@@ -25,6 +25,7 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
     createdAtMs: 1_786_000_000_000,
     lastUsedAtMs: null,
     memberId: null,
+    projectId: null,
   };
   const found = async (account: AccountId, secretOrId: string) => {
     if (account !== owner.account) return undefined;

@@ -65,6 +65,7 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
       isTruncated: false,
     }),
     divideNext: async () => false,
+    projectsOf: async () => [],
     keysOf: async () => [{ key, name: "auto" }],
   };
   return {

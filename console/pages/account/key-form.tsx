@@ -18,7 +18,7 @@ import {
 import { type ReactNode, useId, useState } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/context.ts";
-import { useRefresh } from "../../api/hooks.ts";
+import { useGet, useRefresh } from "../../api/hooks.ts";
 import { useVisitor } from "../../app/visitor.ts";
 import {
   commandOf,
@@ -39,6 +39,7 @@ import { Form } from "../../ui/form.tsx";
 import { LinkButton } from "../../ui/link.tsx";
 import { useNow } from "../../ui/time.tsx";
 import { ModelNames } from "./model-names.tsx";
+import { projectsPath } from "./projects.tsx";
 
 const words = text.form;
 
@@ -49,11 +50,12 @@ export function CreateKey({ onDone }: { onDone: () => void }): ReactNode {
   const [form, setForm] = useState(newKey);
   const [made, setMade] = useState<string | undefined>(undefined);
   const create = async () => {
-    const body = { name: form.name.trim(), ...rulesOf(form, Date.now()) };
+    const project = form.project === "" ? {} : { project_id: form.project };
+    const body = { name: form.name.trim(), ...project, ...rulesOf(form, Date.now()) };
     const key = await api.call<Responses["POST /v1/api-tokens"]>("POST", keysPath, body);
     setNewKey(key.token);
     setMade(key.token);
-    await refresh(keysPath, limitsPath);
+    await refresh(keysPath, limitsPath, projectsPath);
   };
   if (made !== undefined) return <NewSecret secret={made} onDone={onDone} />;
   return (
@@ -102,6 +104,24 @@ interface FieldsProps {
   readonly of?: KeyRow;
 }
 
+/** Nothing for an account without projects. */
+function ProjectChoice({ value, onChange }: { value: string; onChange: (id: string) => void }): ReactNode {
+  const { data } = useGet<Responses["GET /v1/projects"]>(projectsPath);
+  if (!data || data.projects.length === 0) return null;
+  return (
+    <NativeSelect
+      label={words.project}
+      description={words.projectHint}
+      data={[
+        { value: "", label: words.noProject },
+        ...data.projects.map(({ id, name }) => ({ value: id, label: name })),
+      ]}
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+    />
+  );
+}
+
 const numberOf = (value: string | number): number | "" => (value === "" ? "" : Number(value));
 
 function Fields({ form, onChange, of: key }: FieldsProps): ReactNode {
@@ -121,6 +141,7 @@ function Fields({ form, onChange, of: key }: FieldsProps): ReactNode {
           onChange={(event) => set({ name: event.currentTarget.value })}
         />
       )}
+      {!key && <ProjectChoice value={form.project} onChange={(project) => set({ project })} />}
       <div>
         <Text size="sm" fw={600} mb={4} id={roleLabel}>
           {words.role}

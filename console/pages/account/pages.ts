@@ -1,6 +1,7 @@
 import {
   IconArrowsSplit2,
   IconChartBar,
+  IconFolders,
   IconGauge,
   IconKey,
   IconListSearch,
@@ -18,6 +19,13 @@ export const accountPages: readonly PageEntry[] = [
     title: titles.aliases,
     icon: IconArrowsSplit2,
     load: async () => (await import("./aliases.tsx")).Aliases,
+  },
+  {
+    section: "account",
+    path: "/projects",
+    title: titles.projects,
+    icon: IconFolders,
+    load: async () => (await import("./projects.tsx")).Projects,
   },
   {
     section: "account",

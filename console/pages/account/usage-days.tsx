@@ -10,6 +10,7 @@ import {
   firstDay,
   type Grouping,
   groupings,
+  isOwnSum,
   keysIn,
   linesOf,
   type Metric,
@@ -37,7 +38,7 @@ export function UsageByDay(): ReactNode {
   const grouping: Grouping = groupings.find((one) => one === by) ?? "model";
   const metric: Metric = metrics.find((one) => one === metricName) ?? "cost";
   const from = firstDay(Number(period) || 30, Date.now());
-  const usage = useGet<Days>(`/v1/usage/days?by=${by === "token" ? "token" : "model_and_key"}&from=${from}`, {
+  const usage = useGet<Days>(`/v1/usage/days?by=${isOwnSum(grouping) ? grouping : "model_and_key"}&from=${from}`, {
     everyMs: 60_000,
   });
   const clear = () =>
@@ -53,7 +54,7 @@ export function UsageByDay(): ReactNode {
         <Choice label={text.by} options={text.bys} value={by} onChange={setBy} />
         <Choice label={text.days} options={text.periods} value={period} onChange={setPeriod} />
         <Choice label={text.metric} options={text.metrics} value={metricName} onChange={setMetric} />
-        {by !== "token" && (
+        {!isOwnSum(grouping) && (
           <>
             <Select
               size="xs"
@@ -143,8 +144,8 @@ function Found({ of, by, metric, model, apiKey }: FoundProps): ReactNode {
         totals={totals}
         name={text.bys[by === "model" ? "" : by]}
         hasLimits={by === "token"}
-        link={({ id }) => (by === "token" ? undefined : by === "key" ? { key: id } : { model: id })}
-        onChoose={by === "token" ? undefined : by === "key" ? setKey : setModel}
+        link={({ id }) => (isOwnSum(by) ? undefined : by === "key" ? { key: id } : { model: id })}
+        onChoose={isOwnSum(by) ? undefined : by === "key" ? setKey : setModel}
       />
     </>
   );

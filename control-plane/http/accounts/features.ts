@@ -8,6 +8,7 @@ import type { Factors } from "../../accounts/factors.ts";
 import type { Members } from "../../accounts/members.ts";
 import type { Operator } from "../../accounts/operator.ts";
 import type { Profiles } from "../../accounts/profile.ts";
+import type { Projects } from "../../accounts/projects.ts";
 import type { ScopedJwts } from "../../accounts/scoped-jwt.ts";
 import type { Sessions } from "../../accounts/sessions.ts";
 import type { SignIn } from "../../accounts/sign-in.ts";
@@ -20,6 +21,7 @@ export interface AccountFeatures {
   readonly members: Members;
   readonly accountMails: AccountMails;
   readonly profiles: Profiles;
+  readonly projects: Projects;
   readonly sshKeys: SshKeys;
   readonly tokens: ApiTokens;
   readonly scopedJwts: ScopedJwts;

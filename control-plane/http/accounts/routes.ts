@@ -7,6 +7,7 @@ import type { AccountFeatures } from "./features.ts";
 import { addMeRoutes } from "./me-routes.ts";
 import { addOrganizationRoutes } from "./organizations-routes.ts";
 import { addProgramRoutes } from "./program-routes.ts";
+import { addProjectRoutes } from "./projects-routes.ts";
 import { addCliLoginRoutes, addSignInRoutes } from "./sign-in-routes.ts";
 import { addSshKeyRoutes } from "./ssh-keys-routes.ts";
 import { addScopedJwtRoutes, addTokenRoutes } from "./tokens-routes.ts";
@@ -23,6 +24,7 @@ export function addAccounts(endpoints: Endpoints, app: FastifyInstance, features
   addClientSecretRoutes(endpoints, features);
   addCliLoginRoutes(endpoints, app, features);
   addOrganizationRoutes(endpoints, features);
+  addProjectRoutes(endpoints, features);
   addAdminAccountRoutes(endpoints, features);
   addProgramRoutes(endpoints, features);
 }

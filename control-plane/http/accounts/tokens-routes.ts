@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import type { MemberId } from "../../../proto/ids.ts";
+import type { MemberId, ProjectId } from "../../../proto/ids.ts";
 import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { ApiToken } from "../../accounts/api-tokens.ts";
@@ -62,6 +62,7 @@ const ApiTokenBody = Type.Object({
   member_id: nullable.string({
     description: "In an organization: the member whose key it is, and whose role bounds it; null: the account's own",
   }),
+  project_id: nullable.string({ description: "Project whose budget it spends; null: none" }),
   fragment: Type.String({ description: "Last characters of the secret" }),
   last_used_at: nullable.integer({ description: "Unix seconds, about half a minute late" }),
 });
@@ -70,12 +71,15 @@ type ApiTokenBody = Static<typeof ApiTokenBody>;
 const ApiTokenChange = Type.Partial(Type.Object({ ...rules, monthly_limit: monthlyLimit }));
 type ApiTokenChange = Static<typeof ApiTokenChange>;
 
+const projectId = nullable.string({ maxLength: 64, description: "Project whose budget it spends; it cannot leave it" });
+
 const NewApiToken = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 128, description: "Unique among the account's keys" }),
   ...ApiTokenChange.properties,
   member_id: Type.Optional(
     nullable.string({ maxLength: 64, description: "Service account that the key is for; default: the caller" }),
   ),
+  project_id: Type.Optional(projectId),
 });
 
 export const NewScopedJwt = Type.Object({
@@ -138,7 +142,10 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens, members }: Accoun
           { ...noRules, ...givenRules(body) },
           actOf(caller, reply),
           givenLimit(body),
-          await members.holderOf(caller, body.member_id as MemberId | null | undefined),
+          {
+            member: await members.holderOf(caller, body.member_id as MemberId | null | undefined),
+            project: (body.project_id ?? null) as ProjectId | null,
+          },
         ),
       ),
   });
@@ -220,6 +227,7 @@ const render = (token: ApiToken): ApiTokenBody => ({
   monthly_limit: token.monthlyLimit === null ? null : toUsd(nano(token.monthlyLimit)),
   trusts_user_headers: token.trustsUserHeaders,
   member_id: token.memberId,
+  project_id: token.projectId,
   fragment: token.fragment,
   last_used_at: unixSecondsOrNull(token.lastUsedAtMs),
 });

@@ -77,6 +77,8 @@ const inference: Examples = {
     ],
   },
   "POST /v1/organizations": { display_name: "acme" },
+  "POST /v1/projects": { name: "search", monthly_limit: 500 },
+  "PATCH /v1/projects/{project_id}": { monthly_limit: 800 },
   "PATCH /v1/members/{id}": { role: "developer" },
   "POST /v1/service-accounts": { name: "nightly evaluation", role: "developer" },
   "POST /v1/invitations": { role: "developer", email: "ada@example.com" },

@@ -220,6 +220,8 @@ const wordsByPattern: Readonly<Record<string, string>> = {
   "^[1-5]([0-9]{2}|xx)$": "be an HTTP status or a class of them, such as 404 or 5xx",
   "^[a-z0-9_]+$": "be the code of an error, such as rate_limited",
   "^[^\\u0000]*$": "hold no NUL character (U+0000)",
+  "^[^\\u0000-\\u001f\\u007f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$":
+    "hold a character that is not a space, and no control characters",
   "^[^\\u0000-\\u001f\\u007f-\\u009f]*$": "hold no control characters, such as line breaks or tabs",
   "^[^@\\s\\u0000]+@[^@\\s\\u0000]+$": "be an e-mail address, such as ada@example.com",
   "^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$": "be letters and digits, with single hyphens between them, such as ada-lovelace",

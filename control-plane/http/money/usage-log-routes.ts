@@ -25,7 +25,7 @@ const UsageDaysQuery = Type.Object({
       enum: [...usageDimensions],
       default: "model",
       description:
-        "token: only scoped tokens with their own limit; others are not recorded. user: end users that requests named. model_and_key: each pair",
+        "project: keys without a project together, with an empty id. token: only scoped tokens with their own limit; others are not recorded. user: end users that requests named. model_and_key: each pair",
     }),
   ),
   from: day(`YYYY-MM-DD (UTC); default 30 days with \`to\`, at most ${maxDays}`),
@@ -41,9 +41,9 @@ const UsageDaysBody = Type.Object({
         Type.Object({
           id: Type.String({
             description:
-              "Model, token_id of the key (empty: without a key), `id` of the scoped token, or end user (empty: none named, or erased)",
+              "Model, token_id of the key (empty: without a key), id of the project (empty: none), `id` of the scoped token, or end user (empty: none named, or erased)",
           }),
-          name: Type.String({ description: "Name of the model, of the key, or of the key that signed the token" }),
+          name: Type.String({ description: "Name of the model, of the key, of the project, or of the key that signed the token" }),
           key_id: nullable.string({
             description:
               "token_id of the key (empty: without a key), or of the key that signed the token; null: not by key",

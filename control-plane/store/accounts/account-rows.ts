@@ -84,7 +84,7 @@ export const liveKeys = (db: Db) =>
 
 export const liveKeyRows = (db: Db) =>
   liveKeys(db)
-    .select([...accountColumns, "tokenId as key", "lookup", ...ruleColumns])
+    .select([...accountColumns, "tokenId as key", "lookup", "projectId", ...ruleColumns])
     .select(["member.memberId as memberId", "member.role as memberRole", "member.personId as memberPerson"])
     .select([
       sql<boolean>`account.monthly_limit is not null`.as("hasAccountLimit"),

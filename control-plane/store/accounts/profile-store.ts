@@ -190,6 +190,7 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | EndR
     "sshKey",
     "member",
     "invitation",
+    "project",
     "programApplication",
     "voice",
     "modelMeta",

@@ -1,7 +1,7 @@
 // Tables of accounts, keys, sign-in, limits and the audit log.
 
 import type { ColumnType, Generated } from "kysely";
-import type { AccountId, KeyId, MemberId } from "../../../proto/ids.ts";
+import type { AccountId, KeyId, MemberId, ProjectId } from "../../../proto/ids.ts";
 import type { SuspendReason } from "../../../proto/suspend-reason.ts";
 import type {
   ApplicationStatus,
@@ -82,6 +82,20 @@ export interface AccountTables {
     revokedAt: Time | null;
     /** Who created it in an organisation, and whose role bounds it. It is not valid without that member. Null: the account itself. */
     memberId: Generated<MemberId | null>;
+    /** Never changes, so that the usage of a key belongs to one project. Null: none. */
+    projectId: Generated<ProjectId | null>;
+  };
+  /** Groups API keys under one budget. */
+  project: {
+    projectId: ProjectId;
+    accountId: AccountId;
+    /** Unique among the account's projects that have not ended, ignoring case. */
+    name: string;
+    /** Nano-USD per UTC month; null: none. */
+    monthlyLimit: bigint | null;
+    createdAt: DefaultTime;
+    /** Deleted; the row stays for reports. */
+    endedAt: Time | null;
   };
   /** People and service accounts of an organisation. */
   member: {

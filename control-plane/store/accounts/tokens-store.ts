@@ -10,6 +10,7 @@ import { setMonthlyLimit } from "../money/limit-store.ts";
 import { keyOf, lockAccount, ruleColumns, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 import { lockMember } from "./member-rows.ts";
+import { lockProject } from "./project-store.ts";
 
 /** Columns of a KeyRecord. */
 const recordColumns = [
@@ -18,6 +19,7 @@ const recordColumns = [
   "fragment",
   "monthlyLimit",
   "memberId",
+  "projectId",
   ...ruleColumns,
   epochMs("createdAt").as("createdAtMs"),
   epochMs<null>("lastUsedAt").as("lastUsedAtMs"),
@@ -28,22 +30,35 @@ export function createTokenStore(db: Db): TokenStore {
     db.selectFrom("apiKey").select(recordColumns).where("accountId", "=", account).where("revokedAt", "is", null);
 
   return asked<TokenStore>({
-    async createKey(account, { key: id, ...key }, rules, budget, act, member) {
+    async createKey(account, { key: id, ...key }, rules, budget, act, { member, project }) {
       try {
         return await inTransaction(db, async (trx) => {
           // Locked until commit: an account that is being deleted must not get a key after its keys were revoked.
           if (!(await lockAccount(trx, account, budget ? "forUpdate" : "forShare"))) return "account_gone";
           if (member !== null && !(await lockMember(trx, account, member))) return "member_gone";
+          if (project !== null && !(await lockProject(trx, account, project))) return "project_gone";
           const row = await trx
             .insertInto("apiKey")
-            .values({ tokenId: id, accountId: account, ...key, ...ruleValues(rules), memberId: member })
+            .values({
+              tokenId: id,
+              accountId: account,
+              ...key,
+              ...ruleValues(rules),
+              memberId: member,
+              projectId: project,
+            })
             .returning(recordColumns)
             .executeTakeFirstOrThrow();
           await auditAct(trx, act, {
             action: "key.create",
             subject: id,
             account,
-            after: { name: key.name, ...audited(row), ...(member === null ? {} : { member }) },
+            after: {
+              name: key.name,
+              ...audited(row),
+              ...(member === null ? {} : { member }),
+              ...(project === null ? {} : { project }),
+            },
           });
           if (budget) await setMonthlyLimit(trx, { account, key: id }, budget.limit, budget.month, act);
           await announce(trx, "key", id);

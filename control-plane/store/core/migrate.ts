@@ -45,6 +45,7 @@ import * as members from "../migrations/0091-members.ts";
 import * as workloadIdentities from "../migrations/0092-workload-identities.ts";
 import * as auditChain from "../migrations/0093-audit-chain.ts";
 import * as webhookTrace from "../migrations/0094-webhook-trace.ts";
+import * as projects from "../migrations/0095-projects.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -93,6 +94,7 @@ const migrations: Record<string, Migration> = {
   "0092-workload-identities": workloadIdentities,
   "0093-audit-chain": auditChain,
   "0094-webhook-trace": webhookTrace,
+  "0095-projects": projects,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

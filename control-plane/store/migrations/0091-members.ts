@@ -34,8 +34,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     await sql`alter table ${sql.id(table)} add column member_id text`.execute(db);
   await sql`create index api_key_member on api_key (member_id) where member_id is not null`.execute(db);
   await sql`create index invitation_creator on invitation (created_by)`.execute(db);
-  await sql`alter table mail drop constraint mail_link_check`.execute(db);
   await sql`
-    alter table mail add constraint mail_link_check
-      check (link in ('verify_email', 'reset_password', 'join_organization')) not valid`.execute(db);
+    alter table mail drop constraint mail_link_check,
+      add constraint mail_link_check check (link in ('verify_email', 'reset_password', 'join_organization')) not valid`.execute(
+    db,
+  );
 }

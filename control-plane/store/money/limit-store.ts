@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
+import type { AccountId, BudgetId, KeyId, ProjectId } from "../../../proto/ids.ts";
 import type { Act } from "../../act.ts";
 import type { LimitStore } from "../../billing/store.ts";
 import { lockAccount } from "../accounts/account-rows.ts";
@@ -52,47 +52,41 @@ export function createLimitStore(db: Db): LimitStore {
   });
 }
 
+/** The account, or one of its keys or projects. */
+interface LimitOwner {
+  readonly account: AccountId;
+  readonly key?: KeyId;
+  readonly project?: ProjectId;
+}
+
 /**
- * Sets what the account, or one of its keys, may spend per UTC month, and audits the change; null: no limit, 0 blocks. `month`: the
+ * Sets what the account, or one of its keys or projects, may spend per UTC month, and audits the change; null: no limit, 0 blocks. `month`: the
  * present month's budget (billing/scopes.ts).
- * False when there is no such account or live key. The caller's last statements announce `limit` with the answered account's
+ * False when there is no such account, live key or project. The caller's last statements announce `limit` with the answered account's
  * id (held slices go back) and `account` or `key` (cached data of the credential is read again).
  */
 export async function setMonthlyLimit(
   trx: Trx,
-  owner: { readonly account: AccountId; readonly key?: KeyId },
+  owner: LimitOwner,
   limit: bigint | null,
   month: BudgetId,
   by: Act,
 ): Promise<boolean> {
-  const { account, key } = owner;
+  const { account, key, project } = owner;
   if (!(await lockAccount(trx, account, "forUpdate"))) return false;
-  const liveKey =
-    key === undefined
-      ? undefined
-      : trx
-          .selectFrom("apiKey")
-          .select("monthlyLimit")
-          .where("tokenId", "=", key)
-          .where("accountId", "=", account)
-          .where("revokedAt", "is", null)
-          .forUpdate();
-  const ofAccount = trx.selectFrom("account").select("monthlyLimit").where("accountId", "=", account);
-  const before = await (liveKey ?? ofAccount).executeTakeFirst();
+  const before = await writeLimit(trx, owner, limit);
   if (!before) return false;
-  await (key === undefined
-    ? trx.updateTable("account").set({ monthlyLimit: limit }).where("accountId", "=", account).execute()
-    : trx.updateTable("apiKey").set({ monthlyLimit: limit }).where("tokenId", "=", key).execute());
   await auditAct(trx, by, {
     action: "limit.change",
-    subject: key ?? account,
+    subject: key ?? project ?? account,
     account,
     before: { monthly_limit: before.monthlyLimit?.toString() ?? null },
     after: { monthly_limit: limit?.toString() ?? null },
   });
+  const scope = key !== undefined ? "key_month" : project !== undefined ? "project_month" : "account_month";
   await trx
     .insertInto("budget")
-    .values({ budgetId: month, scope: key === undefined ? "account_month" : "key_month", accountId: account })
+    .values({ budgetId: month, scope, accountId: account })
     .onConflict((conflict) => conflict.doNothing())
     .execute();
   // The next month's row may be there already. A month is the last six digits.
@@ -101,4 +95,39 @@ export async function setMonthlyLimit(
     trx,
   );
   return true;
+}
+
+/** Returns the row before; undefined when it does not exist or has ended. */
+async function writeLimit(
+  trx: Trx,
+  { account, key, project }: LimitOwner,
+  monthlyLimit: bigint | null,
+): Promise<{ readonly monthlyLimit: bigint | null } | undefined> {
+  if (key !== undefined) {
+    const ofKey = trx.selectFrom("apiKey").select("monthlyLimit").where("tokenId", "=", key);
+    const before = await ofKey
+      .where("accountId", "=", account)
+      .where("revokedAt", "is", null)
+      .forUpdate()
+      .executeTakeFirst();
+    if (before) await trx.updateTable("apiKey").set({ monthlyLimit }).where("tokenId", "=", key).execute();
+    return before;
+  }
+  if (project !== undefined) {
+    const ofProject = trx.selectFrom("project").select("monthlyLimit").where("projectId", "=", project);
+    const before = await ofProject
+      .where("accountId", "=", account)
+      .where("endedAt", "is", null)
+      .forUpdate()
+      .executeTakeFirst();
+    if (before) await trx.updateTable("project").set({ monthlyLimit }).where("projectId", "=", project).execute();
+    return before;
+  }
+  const before = await trx
+    .selectFrom("account")
+    .select("monthlyLimit")
+    .where("accountId", "=", account)
+    .executeTakeFirst();
+  if (before) await trx.updateTable("account").set({ monthlyLimit }).where("accountId", "=", account).execute();
+  return before;
 }

@@ -49,7 +49,7 @@ export interface MoneyTables {
      * `account/<id>`, `account-month/<id>/<YYYYMM>`, `key/<token_id>/<YYYYMM>`, `jwt/<sha256 of header.payload>`,
      * `provider-month/<deploy_id>/<YYYYMM>`, `provider-day/<deploy_id>/<YYYYMMDD>`
      */
-    scope: "account" | "account_month" | "key_month" | "jwt" | "provider_month" | "provider_day";
+    scope: "account" | "account_month" | "key_month" | "project_month" | "jwt" | "provider_month" | "provider_day";
     /** For a provider's budget: the owner of the external server. */
     accountId: AccountId;
     /** Null: no limit. For a prepaid account: the sum of its credits. */

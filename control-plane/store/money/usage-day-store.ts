@@ -35,7 +35,9 @@ export function createUsageDayStore(db: Db): UsageDayStore {
           ? byToken(account, range, max)
           : by === "user"
             ? byUser(account, range, max - range.days, await summedMonths(raw, account, daysIn(range)))
-            : byModelOrKey(account, by, range, max);
+            : by === "project"
+              ? byProject(account, range, max)
+              : byModelOrKey(account, by, range, max);
       const { rows } = await query.execute(raw).catch(tooLongToSum);
       const uses = rows.slice(0, max).map((row) => ({
         dayMs: Date.UTC(Math.floor(row.month / 12), row.month % 12, row.day),
@@ -77,6 +79,9 @@ export function createUsageDayStore(db: Db): UsageDayStore {
       if (errors.length > 0) throw errors[0];
       return false;
     },
+
+    projectsOf: (account) =>
+      db.selectFrom("project").select(["projectId as project", "name"]).where("accountId", "=", account).execute(),
 
     keysOf: (account) =>
       db.selectFrom("apiKey").select(["tokenId as key", "name"]).where("accountId", "=", account).execute(),
@@ -134,6 +139,20 @@ function byModelOrKey(
     from usage_day where ${inDays(account, range)}
     group by 1, 2, 3, 4 having sum(records) <> 0 or sum(entries) <> 0
     order by cost desc, 1, 2, 3, 4 limit ${max + 1}`;
+}
+
+/** A key never changes its project. */
+function byProject(account: AccountId, range: Range, max: number): RawBuilder<DayRow> {
+  return sql<DayRow>`
+    select month, day, coalesce(project_id, '') as name, null::text as key_id, null::bigint as lim, sum(requests) as requests,
+      sum(input) as input, sum(output) as output, sum(cost)::bigint as cost
+    from (
+      select month, day, key_id, sum(requests) as requests, sum(tokens - output_tokens) as input, sum(output_tokens) as output,
+        sum(cost) as cost
+      from usage_day where ${inDays(account, range)}
+      group by 1, 2, 3 having sum(records) <> 0 or sum(entries) <> 0
+    ) used left join api_key on token_id = key_id
+    group by 1, 2, 3 order by cost desc, 1, 2, 3 limit ${max + 1}`;
 }
 
 /**

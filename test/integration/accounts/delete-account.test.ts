@@ -85,6 +85,7 @@ const emptied = [
   "model_alias",
   "model_meta",
   "password",
+  "project",
   "program_application",
   "provider_sign_in",
   "recovery_code",

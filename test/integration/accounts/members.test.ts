@@ -85,7 +85,7 @@ async function open() {
     return { who, caller: await acting(who, account) };
   };
   const keyOf = async (caller: Caller, name: string) =>
-    tokens.create(caller.account, name, noRules, act(caller), null, caller.member?.id ?? null);
+    tokens.create(caller.account, name, noRules, act(caller), null, { member: caller.member?.id ?? null });
   const replica = async () => {
     const feed = createChangeFeed({ pool, log });
     const auth = createAuthenticator({ store, secrets, log, registry: new Registry(), changes: feed });
@@ -246,7 +246,7 @@ describe("a key of a member", () => {
     await expect(members.holderOf(developer, service.id)).rejects.toMatchObject({ code: "role_not_allowed" });
     await expect(members.holderOf(admin, memberIdOf(developer))).rejects.toMatchObject({ code: "bad_member_role" });
     const holder = await members.holderOf(admin, service.id);
-    const { token } = await tokens.create(admin.account, "ci", noRules, act(admin), null, holder);
+    const { token } = await tokens.create(admin.account, "ci", noRules, act(admin), null, { member: holder });
     expect((await (await replica())(token)).member).toEqual({ id: service.id, role: "developer", person: null });
     // It stays when its creator goes.
     await members.remove(owner, memberIdOf(admin), act(owner));

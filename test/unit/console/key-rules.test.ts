@@ -27,6 +27,7 @@ const key: Key = {
   trusts_user_headers: false,
   monthly_limit: 5,
   member_id: null,
+  project_id: null,
   fragment: "abc",
   last_used_at: null,
 };

@@ -89,6 +89,7 @@ export function openRing() {
         ...noRules,
         hasAccountLimit: false,
         hasKeyLimit: false,
+        projectId: null,
         ciphertext: sealApiKey(dek, secret, user, id),
         wrappedDek: wrapDek(kek, dek, user),
         ...change,

@@ -53,6 +53,7 @@ describe("use by day", () => {
           uses: found.slice(0, max),
           isTruncated: found.length > max,
         }),
+        projectsOf: async () => [],
         keysOf: async () => [{ key: "k1" as KeyId, name: "ci" }],
         divideNext: async () => false,
       },

@@ -1,0 +1,80 @@
+// Projects of an account: API keys that share a budget per UTC month.
+import { type AccountId, type BudgetId, type ProjectId, randomId } from "../../proto/ids.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
+import type { Act } from "../act.ts";
+import { conflict, invalid, notFound } from "../service-error.ts";
+import type { ProjectOutcome, ProjectRecord, ProjectStore } from "./project-store.ts";
+
+export const maxProjects = 200;
+
+export const projectNotFound = () =>
+  notFound("project_not_found", "Project not found. `GET /v1/projects` lists the projects of this account.");
+
+const nameTaken = () =>
+  conflict("name_taken", "A project with this name already exists. Choose another name.", { param: "name" });
+
+const tooMany = () =>
+  conflict("too_many_projects", `An account has at most ${maxProjects} projects. Delete one first.`);
+
+const hasKeys = () =>
+  conflict("project_has_keys", "The project has API keys. Revoke them first: a key cannot leave its project.");
+
+const emptyChange = () => invalid("empty_change", "Name at least one field to change, such as `monthly_limit`.");
+
+export function createProjects(deps: {
+  readonly store: ProjectStore;
+  /** Budget of a project in the month of this time. */
+  readonly monthOf: (project: ProjectId, unixMs: number) => BudgetId;
+  readonly unixMs?: () => number;
+}) {
+  const { store } = deps;
+  const unixMs = deps.unixMs ?? steadyTime.nowMs;
+  const monthOf = (project: ProjectId) => deps.monthOf(project, unixMs());
+
+  async function get(account: AccountId, id: ProjectId): Promise<ProjectRecord> {
+    const found = (await store.projects(account, monthOf)).find(({ project }) => project === id);
+    if (!found) throw projectNotFound();
+    return found;
+  }
+
+  return {
+    list: (account: AccountId): Promise<readonly ProjectRecord[]> => store.projects(account, monthOf),
+    /** Throws projectNotFound. */
+    get,
+    /** `limit`: nano-USD per UTC month; null: none. Throws name_taken, too_many_projects. */
+    async create(account: AccountId, name: string, limit: bigint | null, act: Act): Promise<ProjectRecord> {
+      const id = randomId<"project">(16);
+      const budget = { limit, month: monthOf(id) };
+      check(await store.createProject(account, { id, name: name.trim() }, budget, maxProjects, act));
+      return get(account, id);
+    },
+    /** `limit`: undefined: unchanged. Throws projectNotFound, name_taken, empty_change. */
+    async change(
+      account: AccountId,
+      id: ProjectId,
+      { name, limit }: { readonly name?: string | undefined; readonly limit?: bigint | null | undefined },
+      act: Act,
+    ): Promise<ProjectRecord> {
+      if (name === undefined && limit === undefined) throw emptyChange();
+      const change = {
+        ...(name !== undefined && { name: name.trim() }),
+        ...(limit !== undefined && { limit: { limit, month: monthOf(id) } }),
+      };
+      check(await store.changeProject(account, id, change, act));
+      return get(account, id);
+    },
+    /** Its usage stays. Throws projectNotFound, project_has_keys. */
+    async end(account: AccountId, id: ProjectId, act: Act): Promise<void> {
+      check(await store.endProject(account, id, act));
+    },
+  };
+}
+
+export type Projects = ReturnType<typeof createProjects>;
+
+function check(outcome: ProjectOutcome): void {
+  if (outcome === "gone") throw projectNotFound();
+  if (outcome === "name_taken") throw nameTaken();
+  if (outcome === "too_many") throw tooMany();
+  if (outcome === "has_keys") throw hasKeys();
+}
