@@ -129,6 +129,28 @@ export function addAdminIdentityProvider(program: Command): void {
     terminal.show(await terminal.api.call<Provider>("PATCH", pathOf(id), rulesIn(flags)), providerText);
   });
 
+  const token = group
+    .command("scim-token")
+    .description("token by which the provider provisions people and groups (SCIM)");
+  token
+    .command("create <id>")
+    .description("create the token, shown once; the one before ends")
+    .example("stoker admin identity-provider scim-token create 4kQ0bYx1Za9c")
+    .run(async (terminal, id: string) => {
+      terminal.show(
+        await terminal.api.call<{ token: string; url: string }>("POST", `${pathOf(id)}/scim-token`),
+        ({ token: secret, url }) => `URL: ${url}\ntoken: ${secret}`,
+      );
+    });
+  token
+    .command("delete <id>")
+    .description("end the token; people and groups stay")
+    .example("stoker admin identity-provider scim-token delete 4kQ0bYx1Za9c")
+    .confirm((_, id: string) => `End the SCIM token of ${id}? The provider can then no longer deactivate people.`)
+    .run(async (terminal, id: string) => {
+      terminal.show(await terminal.api.call<Provider>("DELETE", `${pathOf(id)}/scim-token`), providerText);
+    });
+
   group
     .command("delete <id>")
     .description("delete an identity provider; accounts stay, and sign in as others do")

@@ -66,7 +66,7 @@ export function addWorkloadIdentity(program: Command): void {
     )
     .option("--model <model>", "model that the keys may use; repeatable", collect)
     .option("--member <id>", "service account of the organization whose keys they are")
-    .option("--life <time>", "life of the keys, at most 1h", seconds, 900)
+    .addOption(new Option("--life <time>", "life of the keys, at most 1h").argParser(seconds).default(900, "15m"))
     .run(async (terminal, name: string, { claim: claims = {}, model, life, member, ...flags }: CreateFlags) => {
       const body = {
         name,

@@ -66,8 +66,6 @@ export interface NewIdentity {
   readonly provider: string;
   /** Null: provisioned before the first sign-in. */
   readonly subject: string | null;
-  /** Of SCIM. */
-  readonly userName?: string;
 }
 
 export interface NewKey {

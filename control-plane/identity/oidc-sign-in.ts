@@ -226,15 +226,15 @@ export async function createPerson(
     readonly subject: string | null;
     readonly email: string;
     readonly claims: Claims;
-    readonly userName?: string;
+    /** Of the new identity; default: a random one. */
+    readonly id?: string;
   },
 ): Promise<AccountId> {
   const wanted = displayNameOf(person.claims, person.email);
   const identity = {
-    id: randomId<"identity">(16),
+    id: person.id ?? randomId<"identity">(16),
     provider: provider.id,
     subject: person.subject,
-    ...(person.userName === undefined ? {} : { userName: person.userName }),
   };
   for (const attempt of [1, 2, 3, 4, 5]) {
     const displayName = attempt === 1 ? wanted : `${wanted}-${randomInt(1000, 1_000_000)}`;

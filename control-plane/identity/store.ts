@@ -2,6 +2,7 @@
 import type { AccountId } from "../../proto/ids.ts";
 import type { Act, Actor } from "../act.ts";
 
+export type * from "./scim-store.ts";
 export type { NewExchange, WorkloadIdentity, WorkloadRule, WorkloadStore } from "./workload-store.ts";
 
 /** Roles in an organisation that a provider may give; an owner is always invited by an owner. */

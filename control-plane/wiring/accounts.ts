@@ -38,6 +38,7 @@ import { createJudgedFetch, type OutboundRules } from "../identity/judged-fetch.
 import { createOidcSignIn } from "../identity/oidc-sign-in.ts";
 import { createProviderClients } from "../identity/provider-clients.ts";
 import { createProviders } from "../identity/providers.ts";
+import { createScim } from "../identity/scim.ts";
 import { createWorkloadIdentities } from "../identity/workload-identities.ts";
 import { createAccountMailStore } from "../store/accounts/account-mail-store.ts";
 import { createAdminStore } from "../store/accounts/admin-store.ts";
@@ -55,6 +56,7 @@ import { createTokenStore } from "../store/accounts/tokens-store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
 import { createIdentityStore } from "../store/identity/identity-store.ts";
 import { createProviderStore } from "../store/identity/provider-store.ts";
+import { createScimStore } from "../store/identity/scim-store.ts";
 import { createWorkloadStore } from "../store/identity/workload-store.ts";
 
 interface AccountFeatureDeps {
@@ -99,6 +101,7 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
     fetches,
     publicUrl: deps.publicUrl,
   });
+  const identities = createIdentityStore(db);
   const accountMails = createAccountMails({
     ...proofs,
     store: { ...createAccountMailStore(db), ...sessionStore, ...profileStore },
@@ -138,12 +141,19 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
         openSecret: (sealed, provider) => seal.open(sealed, provider).toString(),
         log: deps.log,
       }),
-      store: createIdentityStore(db),
+      store: identities,
       accounts,
       signIn,
       limits,
       pepper,
       unixMs,
+    }),
+    scim: createScim({
+      store: createScimStore(db),
+      identities,
+      providers: identityProviders,
+      accounts,
+      pepper,
     }),
     workloads: createWorkloadIdentities({
       store: createWorkloadStore(db),

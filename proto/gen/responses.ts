@@ -2555,6 +2555,75 @@ export interface Responses {
      */
     expires_at: number;
   };
+  "POST /v1/admin/identity-providers/{id}/scim-token": {
+    /**
+     * Shown once
+     */
+    token: string;
+    /**
+     * Address of the SCIM service, for the provider
+     */
+    url: string;
+  };
+  "DELETE /v1/admin/identity-providers/{id}/scim-token": {
+    id: string;
+    issuer: string;
+    /**
+     * Shown on the button of the sign-in page
+     */
+    name: string;
+    client_id: string;
+    /**
+     * Scopes that are asked for, `openid` first
+     */
+    scopes: string;
+    /**
+     * Domains of e-mail addresses that the provider may vouch for, in lower case. A domain belongs to one provider
+     *
+     * @maxItems 50
+     */
+    domains: string[];
+    /**
+     * Addresses of these domains sign in through this provider only
+     */
+    is_enforced: boolean;
+    /**
+     * The sign-in page shows its button to everybody
+     */
+    is_listed: boolean;
+    /**
+     * Addresses without the claim `email_verified` count as verified, as those of Entra ID
+     */
+    trusts_email: boolean;
+    /**
+     * uid of the organisation whose members its people are
+     */
+    organization: string | null;
+    /**
+     * Role of people without a mapped group; null: they are no members
+     */
+    default_role: "admin" | "developer" | "billing" | "viewer" | null;
+    /**
+     * Claim of the ID token, or of userinfo, that lists groups
+     */
+    groups_claim: string;
+    /**
+     * Role by the name of a group. Of several the one with the most rights counts
+     */
+    role_of_group: {
+      [k: string]: "admin" | "developer" | "billing" | "viewer";
+    };
+    has_client_secret: boolean;
+    /**
+     * To be registered at the provider
+     */
+    redirect_uri: string;
+    has_scim_token: boolean;
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+  };
   "GET /payment/checklist": {
     /**
      * USD; negative: funds ready to spend

@@ -95,6 +95,20 @@ const rows: readonly StatusRow[] = [
   { call: `DELETE ${one}`, status: 403 },
   { ...asOperator, call: `DELETE ${providers}/unknown`, status: 404 },
 
+  {
+    ...asOperator,
+    call: `POST ${one}/scim-token`,
+    status: 200,
+    holds: { token: expect.stringMatching(/^scim_/), url: expect.stringMatching(/\/scim\/v2$/) },
+  },
+  { call: `POST ${one}/scim-token`, status: 401, key: null },
+  { call: `POST ${one}/scim-token`, status: 403 },
+  { ...asOperator, call: `POST ${providers}/unknown/scim-token`, status: 404 },
+  { ...asOperator, call: `DELETE ${one}/scim-token`, status: 200, holds: { has_scim_token: false } },
+  { call: `DELETE ${one}/scim-token`, status: 401, key: null },
+  { call: `DELETE ${one}/scim-token`, status: 403 },
+  { ...asOperator, call: `DELETE ${providers}/unknown/scim-token`, status: 404 },
+
   { call: "GET /v1/auth/providers", status: 200, key: null, holds: { providers: expect.any(Array) } },
   {
     call: "GET /v1/auth/providers?email=ada@{domain}",

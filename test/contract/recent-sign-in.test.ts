@@ -66,6 +66,8 @@ describe("a browser session", () => {
       { name: "ci", issuer: "https://ci.example.com", audience: "stoker", subject: "repo:acme/app" },
     ],
     ["DELETE /v1/workload-identities/workload-1", undefined],
+    ["POST /v1/admin/identity-providers/provider-1/scim-token", undefined],
+    ["DELETE /v1/admin/identity-providers/provider-1/scim-token", undefined],
     [reset, undefined],
   ] as const)("needs a sign-in of the last 10 minutes for %s", async (call, body) => {
     open({ authTimeMs: Date.now() - recentSignInMs - 1_000 });

@@ -2,6 +2,8 @@
 
 import type { IdentityFeatures } from "../../control-plane/http/identity/features.ts";
 import { identityNotFound, providerNotFound } from "../../control-plane/identity/errors.ts";
+import type { Scim } from "../../control-plane/identity/scim.ts";
+import { scimTokenInvalid } from "../../control-plane/identity/scim-errors.ts";
 import type { ProviderRow, WorkloadIdentity } from "../../control-plane/identity/store.ts";
 import { workloadNotFound } from "../../control-plane/identity/workload-identities.ts";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
@@ -84,6 +86,16 @@ export function fakeIdentity(): IdentityFeatures {
         if (id !== "identity-1") throw identityNotFound();
       },
     },
+    scim: {
+      createToken: async (id: string) => {
+        await known(id);
+        return "scim_made";
+      },
+      removeToken: async (id: string) => void (await known(id)),
+      enter: async () => {
+        throw scimTokenInvalid();
+      },
+    } as unknown as Scim,
     workloads: {
       list: async () => [workload],
       get: knownWorkload,

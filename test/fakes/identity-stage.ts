@@ -116,5 +116,14 @@ export async function identityStage(postgres: TestPostgres, { isPlainAllowed = t
     const cookie = browser.cookies.get(edge.url)?.get("session");
     return cookie === undefined ? undefined : features.sessions.find(cookie);
   };
-  return { world, features, edge, addProvider, makeAccount, sessionOf };
+  return { world, features, tokens, edge, addProvider, makeAccount, sessionOf };
+}
+
+type Added = Awaited<ReturnType<Awaited<ReturnType<typeof identityStage>>["addProvider"]>>;
+
+/** Walks to the provider and back; returns the reply to the last step. */
+export async function signIn({ start, callback }: Pick<Added, "start" | "callback">, browser = new Browser()) {
+  const back = await browser.walk(start, callback);
+  const response = await browser.get(back);
+  return { browser, back, response, text: response.status === 303 ? "" : await response.text() };
 }

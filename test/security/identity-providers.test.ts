@@ -1,7 +1,7 @@
 // Sign-in through a real OpenID provider, over the real edge and a real PostgreSQL, and what attackers and faulty providers send.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { returnPath } from "../../control-plane/identity/return-path.ts";
-import { act, Browser, identityStage, ip, rules } from "../fakes/identity-stage.ts";
+import { act, Browser, identityStage, ip, rules, signIn } from "../fakes/identity-stage.ts";
 import type { OidcServer } from "../fakes/oidc-server.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
 
@@ -12,15 +12,6 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const stage = (options?: { readonly isPlainAllowed?: boolean }) => identityStage(postgres, options);
-
-type Added = Awaited<ReturnType<Awaited<ReturnType<typeof stage>>["addProvider"]>>;
-
-/** Walks to the provider and back; returns the reply to the last step. */
-async function signIn({ start, callback }: Pick<Added, "start" | "callback">, browser = new Browser()) {
-  const back = await browser.walk(start, callback);
-  const response = await browser.get(back);
-  return { browser, back, response, text: response.status === 303 ? "" : await response.text() };
-}
 
 describe("a sign-in through an identity provider", () => {
   it("creates an account at the first sign-in and finds it again by its subject, also under another address", async () => {

@@ -65,7 +65,8 @@ import type { FileFeatures } from "../files/features.ts";
 import { addFileUpload } from "../files/files-routes.ts";
 import { addFiles } from "../files/routes.ts";
 import type { IdentityFeatures } from "../identity/features.ts";
-import { addIdentityRoutes, addProviderRoutes } from "../identity/provider-routes.ts";
+import { addIdentityRoutes, addProviderRoutes, addScimTokenRoutes } from "../identity/provider-routes.ts";
+import { addScimRoutes } from "../identity/scim-routes.ts";
 import { addWorkloadRoutes } from "../identity/workload-routes.ts";
 import type { InferenceFeatures } from "../inference/features.ts";
 import { InferenceEntry, type Validate } from "../inference/inference-entry.ts";
@@ -266,6 +267,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addProviderRoutes(endpoints, deps);
     addIdentityRoutes(endpoints, deps);
     addWorkloadRoutes(endpoints, deps);
+    addScimTokenRoutes(endpoints, deps);
+    addScimRoutes(endpoints, deps);
     addMoney(endpoints, deps);
     addModels(endpoints, deps);
     addDeployments(endpoints, deps, health);

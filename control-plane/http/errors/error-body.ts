@@ -17,8 +17,8 @@ export interface Refusal {
   readonly cause: unknown;
 }
 
-/** `service`: native and management; `compat`: as OpenAI; `voices`: as ElevenLabs; `messages`: as Anthropic. */
-export type Dialect = "service" | "compat" | "voices" | "messages";
+/** `service`: native and management; `compat`: as OpenAI; `voices`: as ElevenLabs; `messages`: as Anthropic; `scim`: RFC 7644. */
+export type Dialect = "service" | "compat" | "voices" | "messages" | "scim";
 
 /**
  * Every dialect includes `detail[]` in a 422, so its body has both the validation shape and the dialect's own. The request id is where
@@ -26,6 +26,7 @@ export type Dialect = "service" | "compat" | "voices" | "messages";
  */
 export function errorBody(refusal: Refusal, dialect: Dialect, requestId: string): object {
   const { message, code, detail } = refusal;
+  if (dialect === "scim") return scimError(refusal);
   if (dialect === "compat") return { error: compatError(refusal, requestId), ...(detail ? { detail } : {}) };
   if (dialect === "messages") {
     const { messagesType } = errorKinds[refusal.kind];
@@ -35,6 +36,14 @@ export function errorBody(refusal: Refusal, dialect: Dialect, requestId: string)
     return detail ? { detail, request_id: requestId } : { detail: { status: code, message, request_id: requestId } };
   return { error: message, detail: detail ?? { error: message }, code, request_id: requestId };
 }
+
+/** `scimType` is the parameter that scim-errors.ts names. */
+const scimError = ({ status, message, code, param }: Refusal): object => ({
+  schemas: ["urn:ietf:params:scim:api:messages:2.0:Error"],
+  status: String(status),
+  ...(param !== undefined && (code === "scim_invalid" || code === "scim_conflict") ? { scimType: param } : {}),
+  detail: message,
+});
 
 /** Also the payload of an error frame in a stream. `requestId`: undefined for a message of a socket that started no request. */
 export function compatError({ kind, message, code, param }: Refusal, requestId?: string): object {

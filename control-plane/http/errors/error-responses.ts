@@ -38,6 +38,10 @@ export const errorSchemas: readonly TSchema[] = [
   Type.Object({ detail, request_id }, { $id: "VoicesValidation" }),
   Type.Object(messagesRefusal, { $id: "MessagesRefusal", description: "Format of Anthropic" }),
   Type.Object({ detail, ...messagesRefusal }, { $id: "MessagesValidation" }),
+  Type.Object(
+    { schemas: Type.Array(Type.String()), status: Type.String(), detail: Type.String() },
+    { $id: "ScimRefusal", description: "Format of SCIM (RFC 7644)" },
+  ),
 ];
 
 const names: Readonly<Record<Dialect, { readonly refusal: string; readonly validation: string }>> = {
@@ -45,6 +49,7 @@ const names: Readonly<Record<Dialect, { readonly refusal: string; readonly valid
   compat: { refusal: "CompatRefusal", validation: "CompatValidation" },
   voices: { refusal: "VoicesRefusal", validation: "VoicesValidation" },
   messages: { refusal: "MessagesRefusal", validation: "MessagesValidation" },
+  scim: { refusal: "ScimRefusal", validation: "ScimRefusal" },
 };
 
 const meanings: ReadonlyMap<number, string> = new Map(

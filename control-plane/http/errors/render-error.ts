@@ -20,7 +20,7 @@ export interface RenderedError {
 
 export function renderError(refusal: Refusal, dialect: Dialect, requestId: string): RenderedError {
   const { kind, status, code, retryAfterSeconds, phase, etaSeconds } = refusal;
-  const headers = ["content-type", "application/json; charset=utf-8"];
+  const headers = ["content-type", `application/${dialect === "scim" ? "scim+json" : "json"}; charset=utf-8`];
   if (isErrorCode(code)) headers.push("link", `<${explanationOf(code)}>; rel="help"`);
   if (kind === "unauthenticated") headers.push("www-authenticate", "Bearer");
   if (retryAfterSeconds !== undefined) {

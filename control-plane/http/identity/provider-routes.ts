@@ -106,6 +106,37 @@ export function addProviderRoutes(endpoints: Endpoints, deps: Deps): void {
   });
 }
 
+export function addScimTokenRoutes(endpoints: Endpoints, { scim, identityProviders, publicUrl }: Deps): void {
+  const admin = endpoints.with({ tag: "operator", access: "admin", holdsSecrets: true });
+  const path = "/v1/admin/identity-providers/:id/scim-token";
+
+  admin.post(path, {
+    summary:
+      "Create the token by which an identity provider provisions people and groups (SCIM 2.0); the one before ends",
+    needsRecentSignIn: true,
+    answer: Type.Object({
+      token: Type.String({ description: "Shown once" }),
+      url: Type.String({ description: "Address of the SCIM service, for the provider" }),
+    }),
+    refusals: [404],
+    async handler({ caller, params, reply }) {
+      const token = await scim.createToken(params.id, actOf(caller, reply));
+      return { token, url: `${originOf(publicUrl, reply.request)}/scim/v2` };
+    },
+  });
+
+  admin.delete(path, {
+    summary: "End the SCIM token of an identity provider; people and groups stay",
+    needsRecentSignIn: true,
+    answer: Provider,
+    refusals: [404],
+    async handler({ caller, params, reply }) {
+      await scim.removeToken(params.id, actOf(caller, reply));
+      return renderProvider(await identityProviders.get(params.id), originOf(publicUrl, reply.request));
+    },
+  });
+}
+
 export function addIdentityRoutes(endpoints: Endpoints, deps: Deps): void {
   const { identityProviders: providers, oidc, publicUrl } = deps;
   const open = endpoints.with({ tag: "account", access: "public" });

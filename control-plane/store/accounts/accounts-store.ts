@@ -146,7 +146,7 @@ async function insertAccount(trx: Trx, request: NewAccount): Promise<void> {
   if (request.passwordHash !== undefined)
     await trx.insertInto("password").values({ accountId: request.account, hash: request.passwordHash }).execute();
   if (request.identity) {
-    const { id, provider, subject, userName = null } = request.identity;
+    const { id, provider, subject } = request.identity;
     await trx
       .insertInto("identity")
       .values({
@@ -155,7 +155,6 @@ async function insertAccount(trx: Trx, request: NewAccount): Promise<void> {
         subject,
         accountId: request.account,
         email: request.email,
-        userName,
         isManaged: true,
       })
       .execute();

@@ -46,6 +46,7 @@ import * as workloadIdentities from "../migrations/0092-workload-identities.ts";
 import * as auditChain from "../migrations/0093-audit-chain.ts";
 import * as webhookTrace from "../migrations/0094-webhook-trace.ts";
 import * as projects from "../migrations/0095-projects.ts";
+import * as scim from "../migrations/0096-scim.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -95,6 +96,7 @@ const migrations: Record<string, Migration> = {
   "0093-audit-chain": auditChain,
   "0094-webhook-trace": webhookTrace,
   "0095-projects": projects,
+  "0096-scim": scim,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

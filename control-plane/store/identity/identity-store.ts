@@ -8,6 +8,7 @@ import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
+import { announcing, syncMember } from "./provided-members.ts";
 
 /** Columns of an IdentityRow. */
 const identityColumns = [
@@ -122,13 +123,14 @@ export function createIdentityStore(db: Db): IdentityStore {
       }
     },
 
-    noteUse: (identity, { email, groups }) =>
+    noteUse: (identity, { email, groups }, act) =>
       inTransaction(db, async (trx) => {
         await trx
           .updateTable("identity")
           .set({ lastUsedAt: now, claimedGroups: [...groups], ...(email === "" ? {} : { email }) })
           .where("identityId", "=", identity)
           .execute();
+        await announcing(trx, act, (acting) => syncMember(trx, identity, acting));
       }),
 
     own: (account) =>

@@ -6,6 +6,7 @@ import { asked } from "../core/outage.ts";
 import { findsRow, rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
+import { type Acting, announcing, endProvidedMembers } from "./provided-members.ts";
 
 /** Held by every write of providers, so that two at once do not take one domain. */
 const providersLock = 7_205_021;
@@ -112,6 +113,9 @@ export function createProviderStore(db: Db): ProviderStore {
           before: audited(before),
           after: audited({ ...before, ...change }),
         });
+        const left = before.organization;
+        if (left !== null && organization !== undefined && organization !== left)
+          await announcing(trx, act, (acting) => endProvidedMembers(trx, id, left, acting));
         return "done";
       }),
 
@@ -125,13 +129,18 @@ export function createProviderStore(db: Db): ProviderStore {
           .forUpdate()
           .executeTakeFirst();
         if (!row) return undefined;
-        await trx.deleteFrom("identityProvider").where("providerId", "=", id).execute();
+        const { organization } = row;
+        const work = async (acting: Acting) => {
+          if (organization !== null) await endProvidedMembers(trx, id, organization, acting);
+          await trx.deleteFrom("identityProvider").where("providerId", "=", id).execute();
+        };
         await auditAct(trx, act, {
           action: "identity_provider.delete",
           subject: id,
           account: null,
           before: audited(row),
         });
+        await announcing(trx, act, work);
         return row;
       }),
   });

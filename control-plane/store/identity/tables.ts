@@ -105,4 +105,13 @@ export interface IdentityTables {
     /** End of the key. */
     expiresAt: Time;
   };
+  scimGroup: {
+    groupId: string;
+    providerId: string;
+    displayName: string;
+    externalId: string | null;
+    createdAt: DefaultTime;
+    changedAt: DefaultTime;
+  };
+  scimGroupMember: { groupId: string; identityId: string };
 }

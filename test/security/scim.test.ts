@@ -1,0 +1,336 @@
+// SCIM over the real edge and a real PostgreSQL, as Okta and Entra ID send it: what ends with a person, and what a token cannot reach.
+import { Registry } from "prom-client";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { createAuthenticator } from "../../control-plane/accounts/authenticate.ts";
+import { noRules } from "../../control-plane/accounts/key-rules.ts";
+import type { NewProvider } from "../../control-plane/identity/providers.ts";
+import { createChangeFeed } from "../../control-plane/store/core/change-feed.ts";
+import type { AccountId } from "../../proto/ids.ts";
+import { act, identityStage, ip, signIn } from "../fakes/identity-stage.ts";
+import { promisedMs } from "../fakes/nightly.ts";
+import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { log } from "../integration/billing/world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+type Json = Record<string, unknown> & { readonly id?: string };
+
+async function stage(change: Partial<NewProvider> = {}) {
+  const all = await identityStage(postgres);
+  const { features, edge, makeAccount, addProvider, world } = all;
+  const owner = await makeAccount("founder");
+  const { account: organization } = await features.members.createOrganization(owner, "acme", act);
+  const provider = await addProvider({
+    organization,
+    roleOfGroup: { engineers: "developer", leads: "admin" },
+    ...change,
+  });
+  const clientOf = async (id: string) => {
+    const token = await features.scim.createToken(id, act);
+    return async (method: string, path: string, body?: unknown) => {
+      const response = await fetch(`${edge.url}/scim/v2${path}`, {
+        method,
+        headers: { authorization: `Bearer ${token}`, "content-type": "application/scim+json" },
+        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      return {
+        status: response.status,
+        type: response.headers.get("content-type"),
+        json: (text ? JSON.parse(text) : {}) as Json,
+      };
+    };
+  };
+  const scim = await clientOf(provider.id);
+  const user = (name: string, change: object = {}) => ({
+    schemas: ["urn:ietf:params:scim:schemas:core:2.0:User"],
+    userName: `${name}@example.com`,
+    name: { givenName: name, familyName: "Example" },
+    emails: [{ value: `${name}@example.com`, primary: true, type: "work" }],
+    active: true,
+    ...change,
+  });
+  const create = async (name: string, change: object = {}) => {
+    const { status, json } = await scim("POST", "/Users", user(name, change));
+    expect(status, JSON.stringify(json)).toBe(201);
+    return json.id as string;
+  };
+  const accountOf = async (email: string) =>
+    (await world.pool.query("select account_id from account where lower(email) = lower($1)", [email])).rows[0]
+      ?.account_id as AccountId;
+  const roleOf = async (account: AccountId) =>
+    (await features.members.list(organization)).find(({ person }) => person === account)?.role;
+  const replica = async () => {
+    const feed = createChangeFeed({ pool: world.pool, log });
+    const { accountStore: store, secrets } = world;
+    const auth = createAuthenticator({ store, secrets, log, registry: new Registry(), changes: feed });
+    await feed.start();
+    onTestFinished(() => feed.stop());
+    return async (secret: string) => auth.authenticate(secret, ip);
+  };
+  return { ...all, owner, organization, provider, clientOf, scim, user, create, accountOf, roleOf, replica };
+}
+
+const patch = (...Operations: object[]) => ({
+  schemas: ["urn:ietf:params:scim:api:messages:2.0:PatchOp"],
+  Operations,
+});
+
+describe("deprovisioning", () => {
+  it.each([
+    ["PATCH of Okta", "PATCH", patch({ op: "replace", value: { active: false } })],
+    ["PATCH of Entra ID", "PATCH", patch({ op: "Replace", path: "active", value: "False" })],
+    ["DELETE", "DELETE", undefined],
+  ])("by %s ends sessions and keys on two control planes within 5 seconds", async (_what, method, body) => {
+    const { scim, create, accountOf, roleOf, provider, sessionOf, features, tokens, organization, replica } =
+      await stage();
+    const id = await create("grace");
+    provider.server.person = { sub: "g1", email: "grace@example.com", email_verified: true, groups: ["engineers"] };
+    const { browser } = await signIn(provider);
+    const person = await accountOf("grace@example.com");
+    expect((await sessionOf(browser))?.caller.account).toBe(person);
+    expect(await roleOf(person)).toBe("developer");
+    const member = (await features.members.list(organization)).find((one) => one.person === person);
+    const shared = await tokens.create(organization, "hers", noRules, act, null, { member: member?.id ?? null });
+    const own = await tokens.create(person, "own", noRules, act);
+    const [first, second] = [await replica(), await replica()];
+    for (const control of [first, second])
+      for (const { token } of [shared, own]) expect(await control(token)).toBeDefined();
+
+    const startMs = performance.now();
+    expect((await scim(method, `/Users/${id}`, body)).status).toBe(method === "DELETE" ? 204 : 200);
+    expect(await sessionOf(browser)).toBeUndefined();
+    for (const control of [first, second])
+      for (const { token } of [shared, own])
+        await vi.waitFor(
+          async () => expect(await control(token).catch((error) => error.code)).toBe("invalid_api_key"),
+          {
+            timeout: promisedMs(5_000),
+            interval: 20,
+          },
+        );
+    expect(performance.now() - startMs).toBeLessThan(promisedMs(5_000));
+    expect(await roleOf(person)).toBeUndefined();
+    const again = await signIn(provider);
+    expect(again.response.status).toBe(403);
+    expect(again.text).toContain("deactivated your access");
+    // Nor by another proof: the provider created the account.
+    await expect(features.sessions.begin({ account: person, ip }, ["passkey"])).rejects.toMatchObject({
+      code: "sign_in_expired",
+    });
+  });
+
+  it("leaves the own account of somebody who had it before, and ends what the provider opened", async () => {
+    const { scim, create, makeAccount, provider, sessionOf, features, tokens, roleOf } = await stage({
+      defaultRole: "viewer",
+    });
+    const person = await makeAccount("ada");
+    const own = await features.sessions.begin({ account: person, ip }, ["password"]);
+    const key = await tokens.create(person, "own", noRules, act);
+    const id = await create("ada");
+    expect(await roleOf(person)).toBe("viewer");
+    const { browser } = await signIn(provider);
+    expect(await sessionOf(browser)).toBeDefined();
+    await scim("PATCH", `/Users/${id}`, patch({ op: "replace", path: "active", value: false }));
+    expect(await sessionOf(browser)).toBeUndefined();
+    expect(await features.sessions.find(own.cookie)).toBeDefined();
+    expect(await tokens.get(person, key.token)).toBeDefined();
+    expect(await roleOf(person)).toBeUndefined();
+  });
+
+  it("lets a reactivated person sign in again with their role, and without the earlier keys", async () => {
+    const { scim, create, accountOf, provider, sessionOf, roleOf, tokens } = await stage({ defaultRole: "viewer" });
+    const id = await create("ada");
+    const person = await accountOf("ada@example.com");
+    const key = await tokens.create(person, "own", noRules, act);
+    await scim("PATCH", `/Users/${id}`, patch({ op: "replace", value: { active: false } }));
+    await scim("PATCH", `/Users/${id}`, patch({ op: "replace", value: { active: true } }));
+    expect(await roleOf(person)).toBe("viewer");
+    expect(await sessionOf((await signIn(provider)).browser)).toBeDefined();
+    expect(await tokens.get(person, key.token)).toBeUndefined();
+  });
+
+  it("keeps the organisation's last owner, and revokes their keys in it", async () => {
+    const { scim, create, organization, owner, roleOf, features, tokens } = await stage();
+    const id = await create("founder");
+    const member = (await features.members.list(organization)).find((one) => one.person === owner);
+    const key = await tokens.create(organization, "owner", noRules, act, null, { member: member?.id ?? null });
+    await scim("DELETE", `/Users/${id}`);
+    expect(await roleOf(owner)).toBe("owner");
+    expect(await tokens.get(organization, key.token)).toBeUndefined();
+  });
+});
+
+describe("groups", () => {
+  it("decide on roles, as Okta and Entra ID change them", async () => {
+    const { scim, create, accountOf, roleOf } = await stage({ defaultRole: "viewer" });
+    const [ada, bob] = [await create("ada"), await create("bob")];
+    const people = await Promise.all([accountOf("ada@example.com"), accountOf("bob@example.com")]);
+    const roles = () => Promise.all(people.map(roleOf));
+    expect(await roles()).toEqual(["viewer", "viewer"]);
+    const group = await scim("POST", "/Groups", { displayName: "engineers", members: [{ value: ada }] });
+    expect(group.status).toBe(201);
+    expect(await roles()).toEqual(["developer", "viewer"]);
+    const path = `/Groups/${group.json.id}`;
+    expect((await scim("PATCH", path, patch({ op: "add", path: "members", value: [{ value: bob }] }))).status).toBe(
+      204,
+    );
+    expect(await roles()).toEqual(["developer", "developer"]);
+    await scim("PATCH", path, patch({ op: "remove", path: `members[value eq "${ada}"]` }));
+    expect(await roles()).toEqual(["viewer", "developer"]);
+    await scim("PATCH", path, patch({ op: "Remove", path: "members", value: [{ value: bob }] }));
+    expect(await roles()).toEqual(["viewer", "viewer"]);
+    await scim("PUT", path, { displayName: "leads", members: [{ value: ada }, { value: bob }] });
+    expect(await roles()).toEqual(["admin", "admin"]);
+    expect((await scim("GET", `/Users/${ada}`)).json["groups"]).toMatchObject([{ display: "leads" }]);
+    await scim("PATCH", path, patch({ op: "replace", value: { id: group.json.id, displayName: "engineers" } }));
+    expect(await roles()).toEqual(["developer", "developer"]);
+    expect((await scim("DELETE", path)).status).toBe(204);
+    expect(await roles()).toEqual(["viewer", "viewer"]);
+  });
+
+  it("never change a member whom people invited, nor make an owner", async () => {
+    const { scim, create, owner, roleOf } = await stage({ defaultRole: "viewer" });
+    const id = await create("founder");
+    await scim("POST", "/Groups", { displayName: "engineers", members: [{ value: id }] });
+    expect(await roleOf(owner)).toBe("owner");
+  });
+
+  it("of the ID token count while SCIM provisions none", async () => {
+    const { provider, accountOf, roleOf } = await stage();
+    const enter = async (groups: unknown) => {
+      provider.server.person = { sub: "s", email: "ada@example.com", email_verified: true, groups };
+      expect((await signIn(provider)).response.status).toBe(303);
+      return roleOf(await accountOf("ada@example.com"));
+    };
+    expect(await enter(["engineers", "others"])).toBe("developer");
+    expect(await enter(["engineers", "leads"])).toBe("admin");
+    expect(await enter("engineers")).toBe("developer");
+    expect(await enter(["__proto__", "constructor"])).toBeUndefined();
+    expect(await enter(undefined)).toBeUndefined();
+  });
+});
+
+describe("a SCIM token", () => {
+  it("reaches the people and groups of its provider only", async () => {
+    const { clientOf, addProvider, create, scim } = await stage();
+    const id = await create("ada");
+    const group = (await scim("POST", "/Groups", { displayName: "engineers" })).json.id as string;
+    const other = await clientOf((await addProvider({ domains: ["other.example"] })).id);
+    for (const [method, path, body] of [
+      ["GET", `/Users/${id}`],
+      ["PUT", `/Users/${id}`, { userName: "eve@other.example" }],
+      ["PATCH", `/Users/${id}`, patch({ op: "replace", value: { active: false } })],
+      ["DELETE", `/Users/${id}`],
+      ["GET", `/Groups/${group}`],
+      ["PUT", `/Groups/${group}`, { displayName: "x" }],
+      ["PATCH", `/Groups/${group}`, patch({ op: "replace", path: "displayName", value: "x" })],
+      ["DELETE", `/Groups/${group}`],
+    ] as const) {
+      const { status, json } = await other(method, path, body);
+      expect([method, path, status]).toEqual([method, path, 404]);
+      expect(json).toMatchObject({ schemas: ["urn:ietf:params:scim:api:messages:2.0:Error"], status: "404" });
+    }
+    expect((await other("GET", "/Users")).json["totalResults"]).toBe(0);
+    const own = (await other("POST", "/Groups", { displayName: "engineers" })).json.id;
+    const foreign = await other(
+      "PATCH",
+      `/Groups/${own}`,
+      patch({ op: "add", path: "members", value: [{ value: id }] }),
+    );
+    expect([foreign.status, foreign.json["scimType"]]).toEqual([400, "invalidValue"]);
+    const outside = await other("POST", "/Users", { userName: "mallory@example.com" });
+    expect([outside.status, outside.json["scimType"]]).toEqual([400, "invalidValue"]);
+    expect((await scim("GET", `/Users/${id}`)).json["active"]).toBe(true);
+  });
+
+  it("joins no operator's account, and none with an unverified address", async () => {
+    const { scim, user, makeAccount } = await stage();
+    await makeAccount("root", { isAdmin: true });
+    await makeAccount("new", { isVerified: false });
+    for (const name of ["root", "new"]) {
+      const { status, json } = await scim("POST", "/Users", user(name));
+      expect([status, json["scimType"]]).toEqual([409, "uniqueness"]);
+    }
+  });
+
+  it("is needed, ends with the next one, and is stored as a keyed hash", async () => {
+    const { edge, features, provider, scim, world } = await stage();
+    const ask = async (authorization: string | undefined) =>
+      (await fetch(`${edge.url}/scim/v2/Users`, { headers: authorization === undefined ? {} : { authorization } }))
+        .status;
+    expect(await ask(undefined)).toBe(401);
+    expect(await ask(`Bearer scim_${"x".repeat(43)}`)).toBe(401);
+    expect((await scim("GET", "/Users")).status).toBe(200);
+    const token = await features.scim.createToken(provider.id, act);
+    expect((await scim("GET", "/Users")).status).toBe(401);
+    expect(await ask(`Bearer ${token}`)).toBe(200);
+    const { rows } = await world.pool.query("select * from identity_provider");
+    expect(JSON.stringify(rows)).not.toContain(token.slice(5));
+    await features.scim.removeToken(provider.id, act);
+    expect(await ask(`Bearer ${token}`)).toBe(401);
+  });
+});
+
+describe("the SCIM service", () => {
+  it("filters and pages as providers ask", async () => {
+    const { scim, create } = await stage();
+    for (const name of ["ada", "bob", "cyd"]) await create(name, { externalId: `ext-${name}` });
+    const found = async (query: string) =>
+      (await scim("GET", `/Users?${query}`)).json as { totalResults: number; Resources: { userName: string }[] };
+    const filter = (text: string) => found(new URLSearchParams({ filter: text }).toString());
+    expect((await filter('userName eq "ADA@example.com"')).Resources).toMatchObject([{ userName: "ada@example.com" }]);
+    expect((await filter('externalId eq "ext-bob"')).Resources).toMatchObject([{ userName: "bob@example.com" }]);
+    expect((await filter('emails[type eq "work"].value eq "cyd@example.com"')).totalResults).toBe(1);
+    expect((await filter(`userName eq "x' or '1'='1"`)).totalResults).toBe(0);
+    expect(await found("startIndex=2&count=1")).toMatchObject({
+      totalResults: 3,
+      startIndex: 2,
+      itemsPerPage: 1,
+      Resources: [{ userName: "bob@example.com" }],
+    });
+    expect(await found("startIndex=-5&count=0")).toMatchObject({ totalResults: 3, startIndex: 1, Resources: [] });
+  });
+
+  it.each([
+    ["an unknown filter", "GET", "/Users?filter=password%20eq%20%22x%22", undefined, 400, "invalidFilter"],
+    ["a filter of another kind", "GET", "/Users?filter=userName%20co%20%22x%22", undefined, 400, "invalidFilter"],
+    ["no userName", "POST", "/Users", {}, 400, "invalidValue"],
+    ["an array", "POST", "/Users", [], 400, "invalidSyntax"],
+    ["NUL", "POST", "/Users", { userName: "a\0@example.com" }, 400, "invalidValue"],
+    ["a long name", "POST", "/Users", { userName: `${"a".repeat(400)}@example.com` }, 400, "invalidValue"],
+    ["no JSON", "POST", "/Users", "{", 400, undefined],
+    [
+      "too many operations",
+      "PATCH",
+      "/Users/USER",
+      patch(...Array.from({ length: 101 }, () => ({ op: "add" }))),
+      400,
+      "invalidSyntax",
+    ],
+    ["an unknown user", "GET", "/Users/unknown", undefined, 404, undefined],
+  ])("refuses %s in its own form", async (_what, method, path, body, status, scimType) => {
+    const { scim, create } = await stage();
+    const reply = await scim(method, path.replace("USER", await create("ada")), body);
+    expect([reply.status, reply.json["scimType"]]).toEqual([status, scimType]);
+    expect(reply.json).toMatchObject({
+      schemas: ["urn:ietf:params:scim:api:messages:2.0:Error"],
+      status: String(status),
+    });
+    expect(reply.type).toContain("application/scim+json");
+  });
+
+  it("refuses a second user of the same name, and describes itself", async () => {
+    const { scim, create, user } = await stage();
+    await create("ada");
+    const again = await scim("POST", "/Users", user("ADA"));
+    expect([again.status, again.json["scimType"]]).toEqual([409, "uniqueness"]);
+    expect((await scim("GET", "/ServiceProviderConfig")).json).toMatchObject({ patch: { supported: true } });
+    expect((await scim("GET", "/ResourceTypes")).json["totalResults"]).toBe(2);
+    expect((await scim("GET", "/Schemas")).json["totalResults"]).toBe(2);
+  });
+});
