@@ -16,7 +16,9 @@ import { createMemberStore } from "../../../control-plane/store/accounts/member-
 import { createAttemptStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
 import { createTokenStore } from "../../../control-plane/store/accounts/tokens-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
+import { inTransaction } from "../../../control-plane/store/core/database.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
+import { queueMail } from "../../../control-plane/store/work/mail-store.ts";
 import { createAccountFeatures } from "../../../control-plane/wiring/accounts.ts";
 import type { AccountId, MemberId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
@@ -338,6 +340,24 @@ describe("an invitation", () => {
     const { members, person, act } = await open();
     const ada = await person("ada");
     await expect(members.invite(ada, "viewer", null, act(ada))).rejects.toMatchObject({ code: "not_an_organization" });
+  });
+});
+
+describe("a mail to an organisation", () => {
+  it("goes to the owner who is one the longest, and only to a verified address", async () => {
+    const { world, found, join } = await open();
+    const { organization, owner, founder } = await found("acme");
+    await join(owner, "bob", "owner");
+    const send = (id: string) =>
+      inTransaction(world.db, (trx) => queueMail(trx, { id, account: organization, subject: "Limit", text: "80 %" }));
+    expect(await send("one")).toBe(true);
+    await world.pool.query("update account set email_verified = false where account_id = $1", [founder.account]);
+    expect(await send("two")).toBe(true);
+    const { rows } = await world.pool.query("select account_id, recipient from mail order by mail_id");
+    expect(rows).toEqual([
+      { account_id: organization, recipient: "acme-founder@example.com" },
+      { account_id: organization, recipient: "bob@example.com" },
+    ]);
   });
 });
 

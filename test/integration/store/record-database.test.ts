@@ -62,6 +62,7 @@ async function useEverything(stack: Stack, webhook: string): Promise<void> {
   const ask = (method: string, path: string, body?: unknown, key?: string) => asked(stack, method, path, body, key);
   const bob = await ask("POST", "/v1/admin/accounts", { email: "b@example.com", display_name: "bob", credit_usd: 5 });
   const key = bob.api_key as string;
+  await ask("POST", "/v1/organizations", { display_name: "acme" }, key);
   await ask("POST", `/v1/admin/accounts/${bob.uid}/credit`, { amount_usd: 1, note: "a present" });
   await ask("PUT", `/v1/admin/accounts/${bob.uid}/limits`, {
     rate_limit: 50,
@@ -190,6 +191,8 @@ async function insertTheRest(url: string): Promise<void> {
      insert into delivered_count (request_id, attempt, account_id, output_tokens, lease_ids, hold, resolved_at)
        values ('broken', 1, ${account}, 3, '{}', 1000000, now());
      insert into ended_instance (instance_id, host_id) values ('ended', ${host});
+     insert into invitation (invitation_id, account_id, role, expires_at)
+       values ('invitation', ${account}, 'viewer', now() + interval '7 days');
      insert into gpu_reserve values ('H100-80GB', 3);
      insert into gpu_claim values (${host}, 'GPU-1', ${account}, 85899345920, 1073741824);
      insert into gpu_share values (${host}, 'GPU-1', ${instance}, ${account}, 1073741824);
