@@ -197,6 +197,12 @@ beforeAll(async () => {
   const project = await made(ada, "POST", "/v1/projects", { name: "ada's project" });
   const member = await made(ada, "POST", "/v1/service-accounts", { name: "ada's program", role: "developer" });
   const invitation = await made(ada, "POST", "/v1/invitations", { role: "viewer" });
+  const rule = await made(ada, "POST", "/v1/workload-identities", {
+    name: "adas-rule",
+    issuer: "https://token.actions.githubusercontent.com",
+    audience: "https://stoker.example.com",
+    subject: "repo:ada/app:ref:refs/heads/main",
+  });
   const token = await made(ada, "POST", "/v1/api-tokens", { name: "ada's second" });
   const asked = { reason: "more", requested_max: { "H100-80GB": 9 } };
   const pool = await made(ada, "POST", "/v1/me/gpu_pool/request", asked);
@@ -215,6 +221,7 @@ beforeAll(async () => {
     "/v1/lora lora_name": own(adapted["model_name"]),
     "/lora-model lora_model_name": own(adapted["model_name"]),
     "/v1/ssh_keys id": own(ssh["id"]),
+    "/v1/workload-identities id": own(rule["id"]),
     "/v1/members id": own(member["id"]),
     "/v1/projects project_id": own(project["id"]),
     "/v1/invitations id": own(invitation["id"]),
@@ -243,6 +250,7 @@ beforeAll(async () => {
     "ada's laptop",
     "ada's second",
     "ada's program",
+    "adas-rule",
     "ada's machine",
     "ada's agent",
     "ada's voice",
