@@ -195,12 +195,6 @@ beforeAll(async () => {
   });
   await operate(`PATCH /v1/admin/accounts/${ada.uid}`, { is_team_account: true });
   const project = await made(ada, "POST", "/v1/projects", { name: "ada's project" });
-  const workload = await made(ada, "POST", "/v1/workload-identities", {
-    name: "ada-ci",
-    issuer: "https://ci.invalid",
-    audience: "stoker",
-    subject: "repo:ada/app",
-  });
   const member = await made(ada, "POST", "/v1/service-accounts", { name: "ada's program", role: "developer" });
   const invitation = await made(ada, "POST", "/v1/invitations", { role: "viewer" });
   const rule = await made(ada, "POST", "/v1/workload-identities", {
@@ -230,7 +224,6 @@ beforeAll(async () => {
     "/v1/workload-identities id": own(rule["id"]),
     "/v1/members id": own(member["id"]),
     "/v1/projects project_id": own(project["id"]),
-    "/v1/workload-identities id": own(workload["id"]),
     "/v1/invitations id": own(invitation["id"]),
     "/v1/containers container_id": own(await makeContainer(installation.databaseUrl, ada.uid, "ada's machine")),
     "/v1/api-tokens api_token": own(token["token_id"]),
