@@ -1,5 +1,5 @@
 // Actor of an audited action. Every part of the control plane may import this file.
-import type { AccountId } from "../proto/ids.ts";
+import type { AccountId, MemberId } from "../proto/ids.ts";
 
 /** Actor, address and note of an audited action. */
 export interface Act {
@@ -8,6 +8,15 @@ export interface Act {
   /** The client's address; empty for `system`. */
   readonly ip: string;
   readonly note: string;
+  /** Of a member who acts in an organization. Stores that check it do so in the transaction of the change. */
+  readonly guard?: ActGuard;
+}
+
+/** The member may have been removed, or have another role, since the request was authorized. */
+export interface ActGuard {
+  readonly member: MemberId;
+  /** Throws the refusal if a member with this role may not make the change. Undefined: no longer a member. */
+  readonly check: (role: string | undefined) => void;
 }
 
 export const bySystem = (note: string): Act => ({ by: "system", ip: "", note });

@@ -71,8 +71,8 @@ export type OrganizationAccount = Pick<Caller, "account" | "displayName" | "emai
 
 /** A change by a member, or by the account itself, of others. */
 export interface MemberEditor {
-  /** False for a role above the editor's own. */
-  readonly mayChange: (role: MemberRole) => boolean;
+  /** False for a role above the editor's own. Undefined: the account itself. */
+  readonly mayChange: (own: MemberRole | undefined, role: MemberRole) => boolean;
   readonly act: Act;
 }
 
@@ -104,8 +104,8 @@ export interface MemberStore {
     organization: AccountId,
     member: { readonly id: MemberId; readonly name: string; readonly role: MemberRole },
     maxMembers: number,
-    act: Act,
-  ): Promise<"done" | "gone" | "no_organization" | "full" | "name_taken">;
+    editor: MemberEditor,
+  ): Promise<"done" | "gone" | "no_organization" | "above" | "full" | "name_taken">;
   /** Makes a person a member, or changes the role of one who is; for invitations and identity providers. */
   put(
     organization: AccountId,
@@ -127,8 +127,8 @@ export interface MemberStore {
       readonly mail: NewMail | undefined;
     },
     maxInvitations: number,
-    act: Act,
-  ): Promise<"done" | "gone" | "no_organization" | "full" | "already_member">;
+    editor: MemberEditor,
+  ): Promise<"done" | "gone" | "no_organization" | "above" | "full" | "already_member">;
   withdraw(organization: AccountId, id: string, editor: MemberEditor): Promise<"done" | "gone" | "above">;
   offered(ticket: InvitationTicket, nowMs: number): Promise<OfferedInvitation | undefined>;
   /** Uses the invitation. */

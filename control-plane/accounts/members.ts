@@ -34,7 +34,7 @@ import {
   type OfferedInvitation,
   type OrganizationRecord,
 } from "./member-store.ts";
-import { includesRole, roleRefusal } from "./permissions.ts";
+import { guarded, includesRole, type Right, roleRefusal } from "./permissions.ts";
 import type { ProfileStore } from "./store.ts";
 import type { Tickets } from "./tickets.ts";
 
@@ -66,10 +66,10 @@ export function createMembers(deps: MembersDeps) {
     if (own !== undefined && !includesRole(own, role)) throw aboveOwnRole(own, role);
   }
 
-  const editorOf = (caller: Caller, act: Act): MemberEditor => {
-    const own = caller.member?.role;
-    return { act, mayChange: (role) => own === undefined || includesRole(own, role) };
-  };
+  const editorOf = (caller: Caller, act: Act, needed: Right = "manageMembers"): MemberEditor => ({
+    act: guarded(needed, caller, act),
+    mayChange: (own, role) => own === undefined || includesRole(own, role),
+  });
 
   async function memberOf(organization: AccountId, id: MemberId): Promise<MemberRecord> {
     const found = await store.member(organization, id);
@@ -156,7 +156,7 @@ export function createMembers(deps: MembersDeps) {
       const refusal = isSelf ? undefined : roleRefusal("manageMembers", caller);
       if (refusal) throw refusal;
       const found = await memberOf(caller.account, id);
-      const outcome = await store.remove(caller.account, id, editorOf(caller, act));
+      const outcome = await store.remove(caller.account, id, editorOf(caller, act, isSelf ? "leave" : "manageMembers"));
       if (outcome === "gone") throw memberNotFound();
       if (outcome === "above") throw aboveOwnRole(caller.member?.role);
       if (outcome === "last_owner") throw lastOwner();
@@ -168,9 +168,15 @@ export function createMembers(deps: MembersDeps) {
       checkGrant(caller, role);
       if (role === "owner") throw notForServiceAccounts();
       const id = makeId();
-      const outcome = await store.addServiceAccount(caller.account, { id, name, role }, memberLimits.members, act);
+      const outcome = await store.addServiceAccount(
+        caller.account,
+        { id, name, role },
+        memberLimits.members,
+        editorOf(caller, act),
+      );
       if (outcome === "gone") throw accountGone();
       if (outcome === "no_organization") throw notAnOrganization();
+      if (outcome === "above") throw aboveOwnRole(caller.member?.role, role);
       if (outcome === "full") throw tooManyMembers(memberLimits.members);
       if (outcome === "name_taken") throw serviceNameTaken(name);
       return memberOf(caller.account, id);
@@ -200,10 +206,11 @@ export function createMembers(deps: MembersDeps) {
           mail: wasMailed ? invitationMail(mail, organization, name, role) : undefined,
         },
         memberLimits.invitations,
-        act,
+        editorOf(caller, act),
       );
       if (outcome === "gone") throw accountGone();
       if (outcome === "no_organization") throw notAnOrganization();
+      if (outcome === "above") throw aboveOwnRole(member?.role, role);
       if (outcome === "full") throw tooManyInvitations(memberLimits.invitations);
       if (outcome === "already_member") throw memberExists();
       const ticket = { account: organization, challenge: id };

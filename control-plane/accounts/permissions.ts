@@ -1,7 +1,8 @@
 // The one table of rights: which roles of API keys, and which roles of an organisation's members, hold each. The edge checks it, the
 // API lists it (GET /v1/permissions), the console reads it from there, and a generated test sends each request as each role.
+import type { Act } from "../act.ts";
 import type { Caller, CallerRole } from "./caller.ts";
-import { memberRoleNotAllowed, notAdmin, personalOnly, roleNotAllowed } from "./errors.ts";
+import { memberRoleNotAllowed, notAdmin, notAMember, personalOnly, roleNotAllowed } from "./errors.ts";
 import { type MemberRole, memberRoles } from "./member-role.ts";
 
 interface Holders {
@@ -72,6 +73,17 @@ export function memberRefusal(needed: Right, member: Caller["member"]): Error | 
   const { members }: Holders = permissions[needed];
   if (!member || members.includes(member.role)) return undefined;
   return members.length === 0 ? personalOnly() : memberRoleNotAllowed(member.role, members);
+}
+
+/** Lets the store check the right again in the transaction of the change. The account itself needs no check. */
+export function guarded(needed: Right, { member }: Pick<Caller, "member">, act: Act): Act {
+  if (!member) return act;
+  const check = (role: string | undefined): void => {
+    const now = role as MemberRole | undefined;
+    const refusal = now === undefined ? notAMember() : memberRefusal(needed, { ...member, role: now });
+    if (refusal) throw refusal;
+  };
+  return { ...act, guard: { member: member.id, check } };
 }
 
 export const holds = (needed: Right, caller: Roles): boolean => roleRefusal(needed, caller) === undefined;

@@ -3,6 +3,7 @@ import { type Static, Type } from "typebox";
 import type { ProjectId } from "../../../proto/ids.ts";
 import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import { guarded } from "../../accounts/permissions.ts";
 import type { ProjectRecord } from "../../accounts/project-store.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -54,7 +55,12 @@ export function addProjectRoutes(endpoints: Endpoints, { projects }: AccountFeat
     refusals: [409],
     handler: async ({ caller, body, reply }) =>
       render(
-        await projects.create(caller.account, body.name, nanoOf(body.monthly_limit) ?? null, actOf(caller, reply)),
+        await projects.create(
+          caller.account,
+          body.name,
+          nanoOf(body.monthly_limit) ?? null,
+          guarded("manageKeys", caller, actOf(caller, reply)),
+        ),
       ),
   });
 
@@ -78,7 +84,7 @@ export function addProjectRoutes(endpoints: Endpoints, { projects }: AccountFeat
           caller.account,
           params.project_id as ProjectId,
           { name: body.name, limit: nanoOf(body.monthly_limit) },
-          actOf(caller, reply),
+          guarded("changeMoney", caller, actOf(caller, reply)),
         ),
       ),
   });
@@ -88,7 +94,11 @@ export function addProjectRoutes(endpoints: Endpoints, { projects }: AccountFeat
     summary: "Delete a project without keys; its usage stays",
     refusals: [404, 409],
     async handler({ caller, params, reply }) {
-      await projects.end(caller.account, params.project_id as ProjectId, actOf(caller, reply));
+      await projects.end(
+        caller.account,
+        params.project_id as ProjectId,
+        guarded("manageKeys", caller, actOf(caller, reply)),
+      );
     },
   });
 }

@@ -4,7 +4,7 @@ import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { ApiToken } from "../../accounts/api-tokens.ts";
 import { type KeyRole, type KeyRules, keyRoles, noRules } from "../../accounts/key-rules.ts";
-import { roleRefusal } from "../../accounts/permissions.ts";
+import { guarded, roleRefusal } from "../../accounts/permissions.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -134,20 +134,20 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens, members }: Accoun
     body: NewApiToken,
     answer: ApiTokenBody,
     refusals: [404, 409],
-    handler: async ({ caller, body, reply }) =>
-      render(
+    async handler({ caller, body, reply }) {
+      const member = await members.holderOf(caller, body.member_id as MemberId | null | undefined);
+      const isOwn = member === (caller.member?.id ?? null);
+      return render(
         await tokens.create(
           caller.account,
           body.name,
           { ...noRules, ...givenRules(body) },
-          actOf(caller, reply),
+          guarded(isOwn ? "ownKeys" : "manageKeys", caller, actOf(caller, reply)),
           givenLimit(body),
-          {
-            member: await members.holderOf(caller, body.member_id as MemberId | null | undefined),
-            project: (body.project_id ?? null) as ProjectId | null,
-          },
+          { member, project: (body.project_id ?? null) as ProjectId | null },
         ),
-      ),
+      );
+    },
   });
 
   own.get("/v1/api-tokens", {

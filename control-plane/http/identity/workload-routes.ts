@@ -3,6 +3,7 @@ import { Type } from "typebox";
 import type { MemberId } from "../../../proto/ids.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { type KeyRole, keyRoles } from "../../accounts/key-rules.ts";
+import { guarded } from "../../accounts/permissions.ts";
 import type { WorkloadIdentity } from "../../identity/store.ts";
 import type { AccountFeatures } from "../accounts/features.ts";
 import { actOf } from "../core/act-of.ts";
@@ -92,7 +93,9 @@ export function addWorkloadRoutes(
       const { name, issuer, audience, subject } = body;
       const member = await members.holderOf(caller, body.member_id as MemberId | null | undefined);
       const request = { name, issuer, audience, subject, claims, role, allowedModels, lifeSeconds: life, member };
-      return rendered(await workloads.create(caller.account, request, actOf(caller, reply)));
+      return rendered(
+        await workloads.create(caller.account, request, guarded("manageKeys", caller, actOf(caller, reply))),
+      );
     },
   });
 
@@ -109,7 +112,7 @@ export function addWorkloadRoutes(
     answer: Workload,
     refusals: [404],
     handler: async ({ caller, params, reply }) =>
-      rendered(await workloads.remove(caller.account, params.id, actOf(caller, reply))),
+      rendered(await workloads.remove(caller.account, params.id, guarded("manageKeys", caller, actOf(caller, reply)))),
   });
 
   open.post("/v1/auth/workload-token", {

@@ -1,8 +1,8 @@
 // Rows of members, for the transactions of accounts, keys and members.
 import { sql } from "kysely";
 import type { AccountId, MemberId } from "../../../proto/ids.ts";
-import type { OwnerRefusal } from "../../accounts/store.ts";
-import { findsRow } from "../core/rows.ts";
+import type { MemberRole, OwnerRefusal } from "../../accounts/store.ts";
+import type { Act } from "../../act.ts";
 import type { Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { liveAccount } from "./account-rows.ts";
@@ -11,14 +11,28 @@ import { liveAccount } from "./account-rows.ts";
 const maxOrganizations = 50;
 
 /** Locks a member until the commit, so that what exists on their behalf is created before they are removed, or not at all. */
-export const lockMember = (trx: Trx, organization: AccountId, id: MemberId): Promise<boolean> =>
-  trx
+export async function lockMember(trx: Trx, organization: AccountId, id: MemberId): Promise<MemberRole | undefined> {
+  const row = await trx
     .selectFrom("member")
-    .select("memberId")
+    .select("role")
     .where("accountId", "=", organization)
     .where("memberId", "=", id)
     .forShare()
-    .$call(findsRow);
+    .executeTakeFirst();
+  return row?.role;
+}
+
+/** Locks the member who acts until the commit and returns their role. Undefined: the account itself acts. Throws as the act's guard. */
+export async function checkActor(
+  trx: Trx,
+  organization: AccountId,
+  { guard }: Pick<Act, "guard">,
+): Promise<MemberRole | undefined> {
+  if (!guard) return undefined;
+  const role = await lockMember(trx, organization, guard.member);
+  guard.check(role);
+  return role;
+}
 
 export const countOrganizations = async (trx: Trx, person: AccountId): Promise<number> => {
   const { count } = await trx
@@ -77,6 +91,7 @@ export async function organizationWithoutOtherOwner(trx: Trx, person: AccountId)
 
 /** Deletes a member with what exists on their behalf. The caller announces the organisation. */
 export async function deleteMember(trx: Trx, id: MemberId): Promise<{ readonly keys: number }> {
+  await trx.selectFrom("member").select("memberId").where("memberId", "=", id).forUpdate().execute();
   const revoked = await trx
     .updateTable("apiKey")
     .set({ revokedAt: now })

@@ -10,7 +10,7 @@ import { epochMs } from "../core/time.ts";
 import { queueInvitation } from "../work/mail-store.ts";
 import { accountColumns, liveAccount, lockAccount } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
-import { countOrganizations, deleteMember, hasOtherOwner } from "./member-rows.ts";
+import { checkActor, countOrganizations, deleteMember, hasOtherOwner } from "./member-rows.ts";
 
 export function createMemberStore(db: Db): MemberStore {
   return asked<MemberStore>({
@@ -47,8 +47,9 @@ export function createMemberStore(db: Db): MemberStore {
     changeRole: (organization, id, role, { mayChange, act }) =>
       inTransaction(db, async (trx) => {
         const found = await lockedMember(trx, organization, id);
+        const own = await checkActor(trx, organization, act);
         if (!found) return "gone";
-        if (!mayChange(found.role) || !mayChange(role)) return "above";
+        if (!mayChange(own, found.role) || !mayChange(own, role)) return "above";
         if (found.role === role) return "done";
         if (role === "owner" && found.person === null) return "not_a_person";
         if (await isLastOwner(trx, organization, found)) return "last_owner";
@@ -59,8 +60,9 @@ export function createMemberStore(db: Db): MemberStore {
     remove: (organization, id, { mayChange, act }) =>
       inTransaction(db, async (trx) => {
         const found = await lockedMember(trx, organization, id);
+        const own = await checkActor(trx, organization, act);
         if (!found) return "gone";
-        if (!mayChange(found.role)) return "above";
+        if (!mayChange(own, found.role)) return "above";
         if (await isLastOwner(trx, organization, found)) return "last_owner";
         const { keys } = await deleteMember(trx, id);
         await auditAct(trx, act, {
@@ -74,11 +76,12 @@ export function createMemberStore(db: Db): MemberStore {
         return "done";
       }),
 
-    async addServiceAccount(organization, { id, name, role }, maxMembers, act) {
+    async addServiceAccount(organization, { id, name, role }, maxMembers, { mayChange, act }) {
       try {
         return await inTransaction(db, async (trx) => {
           const refusal = await organizationRefusal(trx, organization);
           if (refusal) return refusal;
+          if (!mayChange(await checkActor(trx, organization, act), role)) return "above";
           if ((await countMembers(trx, organization)) >= maxMembers) return "full";
           await insertMember(trx, { id, organization, person: null, name, role, source: "created" }, act);
           return "done";
@@ -120,10 +123,11 @@ export function createMemberStore(db: Db): MemberStore {
         .orderBy("invitationId")
         .execute(),
 
-    invite: (organization, { id, role, email, expiresAtMs, createdBy, mail }, maxInvitations, act) =>
+    invite: (organization, { id, role, email, expiresAtMs, createdBy, mail }, maxInvitations, { mayChange, act }) =>
       inTransaction(db, async (trx) => {
         const refusal = await organizationRefusal(trx, organization);
         if (refusal) return refusal;
+        if (!mayChange(await checkActor(trx, organization, act), role)) return "above";
         if (email !== null && (await isMemberAddress(trx, organization, email))) return "already_member";
         await trx
           .deleteFrom("invitation")
@@ -150,6 +154,7 @@ export function createMemberStore(db: Db): MemberStore {
 
     withdraw: (organization, id, { mayChange, act }) =>
       inTransaction(db, async (trx) => {
+        const own = await checkActor(trx, organization, act);
         const found = await trx
           .selectFrom("invitation")
           .select(["role", "email"])
@@ -158,7 +163,7 @@ export function createMemberStore(db: Db): MemberStore {
           .forUpdate()
           .executeTakeFirst();
         if (!found) return "gone";
-        if (!mayChange(found.role)) return "above";
+        if (!mayChange(own, found.role)) return "above";
         await trx.deleteFrom("invitation").where("invitationId", "=", id).execute();
         await auditAct(trx, act, { action: "invitation.delete", subject: id, account: organization, before: found });
         return "done";

@@ -10,6 +10,7 @@ import { epochMs, now } from "../core/time.ts";
 import { setMonthlyLimit } from "../money/limit-store.ts";
 import { lockAccount } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
+import { checkActor } from "./member-rows.ts";
 
 /** Locks a project until the commit; false when there is none. */
 export const lockProject = (trx: Trx, account: AccountId, id: ProjectId): Promise<boolean> =>
@@ -52,6 +53,7 @@ export function createProjectStore(db: Db): ProjectStore {
       try {
         return await inTransaction(db, async (trx) => {
           if (!(await lockAccount(trx, account, "forUpdate"))) return "gone";
+          await checkActor(trx, account, act);
           const { count } = await live(trx, account)
             .select(sql<number>`count(*)::int`.as("count"))
             .executeTakeFirstOrThrow();
@@ -70,6 +72,7 @@ export function createProjectStore(db: Db): ProjectStore {
       try {
         return await inTransaction(db, async (trx) => {
           if (!(await lockAccount(trx, account, "forUpdate"))) return "gone";
+          await checkActor(trx, account, act);
           const before = await live(trx, account)
             .select("name")
             .where("projectId", "=", id)
@@ -93,6 +96,7 @@ export function createProjectStore(db: Db): ProjectStore {
 
     endProject: (account, id, act) =>
       inTransaction(db, async (trx) => {
+        await checkActor(trx, account, act);
         const before = await live(trx, account)
           .select("name")
           .where("projectId", "=", id)

@@ -9,7 +9,7 @@ import { epochMs, now } from "../core/time.ts";
 import { setMonthlyLimit } from "../money/limit-store.ts";
 import { keyOf, lockAccount, ruleColumns, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
-import { lockMember } from "./member-rows.ts";
+import { checkActor, lockMember } from "./member-rows.ts";
 import { lockProject } from "./project-store.ts";
 
 /** Columns of a KeyRecord. */
@@ -35,6 +35,7 @@ export function createTokenStore(db: Db): TokenStore {
         return await inTransaction(db, async (trx) => {
           // Locked until commit: an account that is being deleted must not get a key after its keys were revoked.
           if (!(await lockAccount(trx, account, budget ? "forUpdate" : "forShare"))) return "account_gone";
+          await checkActor(trx, account, act);
           if (member !== null && !(await lockMember(trx, account, member))) return "member_gone";
           if (project !== null && !(await lockProject(trx, account, project))) return "project_gone";
           const row = await trx

@@ -2,6 +2,7 @@ import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { WorkloadRule, WorkloadStore } from "../../identity/store.ts";
 import { liveAccount, lockAccount } from "../accounts/account-rows.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
+import { checkActor } from "../accounts/member-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -46,6 +47,7 @@ export function createWorkloadStore(db: Db): WorkloadStore {
       try {
         return await inTransaction(db, async (trx) => {
           if (!(await lockAccount(trx, account))) return "account_gone";
+          await checkActor(trx, account, act);
           const { count } = await trx
             .selectFrom("workloadIdentity")
             .select(rowCount)
@@ -75,6 +77,7 @@ export function createWorkloadStore(db: Db): WorkloadStore {
 
     remove: (account, id, act) =>
       inTransaction(db, async (trx) => {
+        await checkActor(trx, account, act);
         const row = await trx
           .selectFrom("workloadIdentity")
           .select(columns)

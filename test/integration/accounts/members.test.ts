@@ -9,7 +9,7 @@ import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
 import { noRules } from "../../../control-plane/accounts/key-rules.ts";
 import type { MemberRole } from "../../../control-plane/accounts/member-role.ts";
 import { memberLimits } from "../../../control-plane/accounts/member-store.ts";
-import { holds } from "../../../control-plane/accounts/permissions.ts";
+import { guarded, holds } from "../../../control-plane/accounts/permissions.ts";
 import { createScopedJwts } from "../../../control-plane/accounts/scoped-jwt.ts";
 import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import { createMemberStore } from "../../../control-plane/store/accounts/member-store.ts";
@@ -18,6 +18,7 @@ import { createTokenStore } from "../../../control-plane/store/accounts/tokens-s
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { inTransaction } from "../../../control-plane/store/core/database.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
+import { createWorkloadStore } from "../../../control-plane/store/identity/workload-store.ts";
 import { queueMail } from "../../../control-plane/store/work/mail-store.ts";
 import { createAccountFeatures } from "../../../control-plane/wiring/accounts.ts";
 import type { AccountId, MemberId } from "../../../proto/ids.ts";
@@ -34,6 +35,16 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const ip = "192.0.2.1";
+const workloadRule = {
+  name: "ci",
+  issuer: "https://ci.example",
+  audience: "stoker",
+  subject: "repo:acme/*",
+  claims: {},
+  role: "inference",
+  allowedModels: null,
+  lifeSeconds: 900,
+} as const;
 
 async function open() {
   const world = await openWorld(postgres);
@@ -358,6 +369,59 @@ describe("a mail to an organisation", () => {
       { account_id: organization, recipient: "acme-founder@example.com" },
       { account_id: organization, recipient: "bob@example.com" },
     ]);
+  });
+});
+
+describe("a member who is removed while their request runs", () => {
+  it("invites nobody and leaves no member, key, project or workload identity behind", async () => {
+    const { world, features, members, tokens, found, join, act } = await open();
+    const { organization, owner } = await found("acme");
+    const { caller: eve } = await join(owner, "eve", "admin");
+    const { caller: bob } = await join(owner, "bob", "viewer");
+    const robot = await members.addServiceAccount(owner, "robot", "developer", act(owner));
+    const invited = await members.invite(owner, "viewer", null, act(owner));
+    const project = await features.projects.create(organization, "research", null, act(owner));
+    const workloads = createWorkloadStore(world.db);
+    const keysOfEve = guarded("manageKeys", eve, act(eve));
+    const attempts = [
+      () => members.invite(eve, "admin", null, act(eve)),
+      () => members.withdraw(eve, invited.id, act(eve)),
+      () => members.addServiceAccount(eve, "spy", "admin", act(eve)),
+      () => members.changeRole(eve, memberIdOf(bob), "admin", act(eve)),
+      () => members.remove(eve, memberIdOf(bob), act(eve)),
+      () => tokens.create(organization, "spy", noRules, keysOfEve, null, { member: robot.id }),
+      () => features.projects.create(organization, "spy", null, keysOfEve),
+      () => features.projects.change(organization, project.project, { name: "spy" }, keysOfEve),
+      () => features.projects.end(organization, project.project, keysOfEve),
+      () => workloads.create(organization, "spy", { ...workloadRule, member: robot.id }, 50, keysOfEve),
+    ];
+    await members.changeRole(owner, memberIdOf(eve), "viewer", act(owner));
+    for (const attempt of attempts) await expect(attempt()).rejects.toMatchObject({ code: "role_not_allowed" });
+    await members.remove(owner, memberIdOf(eve), act(owner));
+    for (const attempt of attempts) await expect(attempt()).rejects.toMatchObject({ code: "not_a_member" });
+    expect(await members.list(organization)).toHaveLength(3);
+    expect(await members.invitations(organization)).toHaveLength(1);
+    expect(await tokens.list(organization)).toEqual([]);
+    expect(await features.projects.list(organization)).toMatchObject([{ name: "research" }]);
+    expect(await workloads.list(organization)).toEqual([]);
+  });
+
+  it("is refused when their removal commits first", async () => {
+    const { world, members, found, join, act } = await open();
+    const { organization, owner } = await found("acme");
+    const { caller: eve } = await join(owner, "eve", "admin");
+    const removal = await world.pool.connect();
+    await removal.query("begin");
+    await removal.query("delete from member where member_id = $1", [memberIdOf(eve)]);
+    const late = members.invite(eve, "admin", null, act(eve)).catch((error) => error);
+    await vi.waitFor(async () => {
+      const { rows } = await world.pool.query("select 1 from pg_locks where not granted");
+      expect(rows).toHaveLength(1);
+    });
+    await removal.query("commit");
+    removal.release();
+    expect(await late).toMatchObject({ code: "not_a_member" });
+    expect(await members.invitations(organization)).toEqual([]);
   });
 });
 
