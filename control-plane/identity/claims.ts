@@ -26,6 +26,15 @@ export function provenEmail(provider: ProviderRow, { email, email_verified: isVe
   return email;
 }
 
+/** The same; empty where that throws. */
+export function provenEmailOrNone(provider: ProviderRow, claims: Claims): string {
+  try {
+    return provenEmail(provider, claims);
+  } catch {
+    return "";
+  }
+}
+
 /** Groups of the claim: a list of names, or one. A missing claim counts as none, so that nobody keeps a role by it. */
 export function groupsOf(claims: Claims, claim: string): readonly string[] {
   const value = claims[claim];

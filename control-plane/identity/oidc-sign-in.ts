@@ -8,7 +8,7 @@ import type { GuessLimits } from "../accounts/guess-limits.ts";
 import type { SignedIn, SignIn, Visitor } from "../accounts/sign-in.ts";
 import { type Actor, bySystem } from "../act.ts";
 import { ServiceError } from "../service-error.ts";
-import { type Claims, displayNameOf, groupsOf, provenEmail, subjectOf } from "./claims.ts";
+import { type Claims, displayNameOf, groupsOf, provenEmail, provenEmailOrNone, subjectOf } from "./claims.ts";
 import {
   identityInactive,
   identityManaged,
@@ -194,9 +194,7 @@ export function createOidcSignIn(deps: OidcSignInDeps) {
       const identity = await identityOf(provider, subject, claims, ip);
       if (!identity.isActive) throw identityInactive(provider.name);
       const use = {
-        email: String(claims["email"] ?? "")
-          .replaceAll("\0", "")
-          .slice(0, 320),
+        email: provenEmailOrNone(provider, claims),
         groups: groupsOf(claims, provider.groupsClaim),
       };
       await store.noteUse(identity.id, use, { ...bySystem(`sign-in through ${provider.name}`), ip });

@@ -62,7 +62,7 @@ export interface ScimStore {
   users(provider: string, filter: ScimFilter<UserAttribute> | undefined, page: ScimPage): Promise<Found<ScimUser>>;
   user(provider: string, id: string): Promise<ScimUser | undefined>;
   countUsers(provider: string): Promise<number>;
-  /** An identity of the provider that SCIM does not know yet: of this address, or of the account with it. */
+  /** An identity of the provider that SCIM does not know yet, of the account that has verified this address. */
   adoptable(provider: string, email: string): Promise<string | undefined>;
   /** Links an account to a new identity. */
   link(provider: string, id: string, account: AccountId, fields: ScimUserFields, act: Act): Promise<"done" | "taken">;

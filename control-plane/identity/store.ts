@@ -99,7 +99,7 @@ export interface AddressOwner {
 }
 
 export interface IdentityUse {
-  /** Empty: the token has none. */
+  /** Empty: the provider vouches for none. */
   readonly email: string;
   readonly groups: readonly string[];
 }

@@ -2,10 +2,11 @@
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { createAuthenticator } from "../../control-plane/accounts/authenticate.ts";
+import type { Caller } from "../../control-plane/accounts/caller.ts";
 import { noRules } from "../../control-plane/accounts/key-rules.ts";
 import type { NewProvider } from "../../control-plane/identity/providers.ts";
 import { createChangeFeed } from "../../control-plane/store/core/change-feed.ts";
-import type { AccountId } from "../../proto/ids.ts";
+import type { AccountId, MemberId } from "../../proto/ids.ts";
 import { act, identityStage, ip, signIn } from "../fakes/identity-stage.ts";
 import { promisedMs } from "../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
@@ -200,6 +201,25 @@ describe("groups", () => {
     expect(await roleOf(owner)).toBe("owner");
   });
 
+  it("never demote an owner whom they made a member, nor a member whose role a person changed", async () => {
+    const { provider, features, organization, owner, roleOf, accountOf } = await stage();
+    provider.server.person = { sub: "a", email: "ada@example.com", email_verified: true, groups: ["engineers"] };
+    await signIn(provider);
+    const ada = await accountOf("ada@example.com");
+    const memberOf = async (person: AccountId) =>
+      (await features.members.list(organization)).find((one) => one.person === person) as { id: MemberId };
+    const { caller } = await features.sessions.begin({ account: owner, ip }, ["password"]);
+    const founder = (await features.members.actAs(caller, organization)) as Caller;
+    await features.members.changeRole(founder, (await memberOf(ada)).id, "viewer", act);
+    await signIn(provider);
+    expect(await roleOf(ada)).toBe("viewer");
+    await features.members.changeRole(founder, (await memberOf(ada)).id, "owner", act);
+    await features.members.remove(founder, (await memberOf(owner)).id, act);
+    await signIn(provider);
+    await features.identityProviders.change(provider.id, { organization: null }, act);
+    expect(await roleOf(ada)).toBe("owner");
+  });
+
   it("of the ID token count while SCIM provisions none", async () => {
     const { provider, accountOf, roleOf } = await stage();
     const enter = async (groups: unknown) => {
@@ -246,6 +266,21 @@ describe("a SCIM token", () => {
     const outside = await other("POST", "/Users", { userName: "mallory@example.com" });
     expect([outside.status, outside.json["scimType"]]).toEqual([400, "invalidValue"]);
     expect((await scim("GET", `/Users/${id}`)).json["active"]).toBe(true);
+  });
+
+  it("gives nobody the role of an address that they only typed at the provider", async () => {
+    const { provider, create, scim, accountOf, roleOf } = await stage();
+    const enter = async (email: string, email_verified: boolean) => {
+      provider.server.person = { sub: "mallory", email, email_verified };
+      expect((await signIn(provider)).response.status).toBe(303);
+    };
+    await enter("mallory@example.com", true);
+    await enter("boss@example.com", false);
+    const boss = await create("boss");
+    await scim("POST", "/Groups", { displayName: "leads", members: [{ value: boss }] });
+    expect(await roleOf(await accountOf("mallory@example.com"))).toBeUndefined();
+    expect(await roleOf(await accountOf("boss@example.com"))).toBe("admin");
+    expect((await scim("GET", `/Users/${boss}`)).json["userName"]).toBe("boss@example.com");
   });
 
   it("joins no operator's account, and none with an unverified address", async () => {

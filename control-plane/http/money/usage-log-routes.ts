@@ -43,7 +43,9 @@ const UsageDaysBody = Type.Object({
             description:
               "Model, token_id of the key (empty: without a key), id of the project (empty: none), `id` of the scoped token, or end user (empty: none named, or erased)",
           }),
-          name: Type.String({ description: "Name of the model, of the key, of the project, or of the key that signed the token" }),
+          name: Type.String({
+            description: "Name of the model, of the key, of the project, or of the key that signed the token",
+          }),
           key_id: nullable.string({
             description:
               "token_id of the key (empty: without a key), or of the key that signed the token; null: not by key",

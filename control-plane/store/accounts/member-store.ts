@@ -315,7 +315,9 @@ async function setRole(
   act: Acting,
 ): Promise<void> {
   const { id } = member;
-  await trx.updateTable("member").set({ role }).where("memberId", "=", id).execute();
+  // A person has decided on the role, so a provider no longer does.
+  const source = member.source === "provider" ? "invited" : member.source;
+  await trx.updateTable("member").set({ role, source }).where("memberId", "=", id).execute();
   // They were made with the rights of the earlier role.
   await trx.deleteFrom("invitation").where("createdBy", "=", id).execute();
   await auditAct(trx, act, {
@@ -323,7 +325,7 @@ async function setRole(
     subject: id,
     account: organization,
     before: audited(member),
-    after: audited({ ...member, role }),
+    after: audited({ ...member, role, source }),
   });
   await announce(trx, "account", organization);
 }

@@ -42,7 +42,7 @@ function providedRole(
   return order.find((role) => roles.has(role)) ?? fallback;
 }
 
-/** Gives the person the role of their groups. Members whom people invited stay as they are. */
+/** Gives the person the role of their groups. Members whom people invited, and owners, stay as they are. */
 export async function syncMember(trx: Trx, identity: string, act: Acting): Promise<void> {
   const row = await trx
     .selectFrom("identity")
@@ -58,7 +58,7 @@ export async function syncMember(trx: Trx, identity: string, act: Acting): Promi
   const groups = (await scimGroupsOf(trx, row.provider, identity)) ?? row.claimedGroups;
   const role = isActive ? providedRole(groups, roleOfGroup, defaultRole) : null;
   const before = await memberOf(trx, organization, person);
-  if (before && before.source !== "provider") return;
+  if (before && (before.source !== "provider" || before.role === "owner")) return;
   if (role === null) {
     if (before) await endMember(trx, organization, before, act);
   } else if (!before) await addMember(trx, organization, person, role, act);
@@ -89,7 +89,7 @@ export async function endMembership(trx: Trx, organization: AccountId, person: A
   act.accounts.add(organization);
 }
 
-/** Ends the memberships that the provider gave in an organisation. */
+/** Ends the memberships that the provider gave in an organisation; a provider gives no owners. */
 export async function endProvidedMembers(
   trx: Trx,
   provider: string,
@@ -101,6 +101,7 @@ export async function endProvidedMembers(
     .select(["memberId as id", "role", "source"])
     .where("accountId", "=", organization)
     .where("source", "=", "provider")
+    .where("role", "<>", "owner")
     .where("personId", "in", (of) => of.selectFrom("identity").select("accountId").where("providerId", "=", provider))
     .execute();
   if (rows.length === 0 || !(await lockAccount(trx, organization))) return;

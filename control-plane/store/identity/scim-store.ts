@@ -112,12 +112,8 @@ const userMethods = (db: Db) =>
         .where("providerId", "=", provider)
         .where("userName", "is", null)
         .where("deletedAt", "is", null)
-        .where((row) =>
-          row.or([
-            sql<boolean>`lower(account.email) = lower(${email})`,
-            sql<boolean>`lower(identity.email) = lower(${email})`,
-          ]),
-        )
+        .where("emailVerified", "=", true)
+        .where(sql<boolean>`lower(account.email) = lower(${email})`)
         .executeTakeFirst();
       return row?.identityId;
     },
