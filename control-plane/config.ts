@@ -86,7 +86,7 @@ export function readConfig(env: Env) {
   const workers = readWorkers(settings);
   const config = {
     databaseUrl: readDatabaseUrl(settings),
-    ...readListeners(settings),
+    ...readListeners(settings, workers.share),
     /** Connections of this process. */
     databaseConnections: Math.max(4, Math.floor(workers.share(number("STOKER_DATABASE_CONNECTIONS", 16, 4, 500)))),
     /** Maximum time that the start waits for PostgreSQL. */
@@ -210,7 +210,6 @@ function readPassedFormats({ text, list }: Settings): readonly ApiFormat[] | und
   return list(key, /,/, isFormat, "none, or responses and messages separated by commas") as readonly ApiFormat[];
 }
 
-/** Addresses on which the process listens, and how clients reach them. */
 const maxWorkers = 64;
 
 /** Processes of this control plane that share its public port. */
@@ -225,9 +224,9 @@ function readWorkers({ text, whole }: Settings) {
   };
 }
 
-function readListeners(settings: Settings) {
+/** Addresses on which the process listens, and how clients reach them. */
+function readListeners(settings: Settings, share: (all: number) => number) {
   const { problems, text, number, whole, path, url, list, networks } = settings;
-  const { share } = readWorkers(settings);
   const port = (key: string, fallback: number) => whole(key, fallback, 0, 65_535);
   const host = text("STOKER_HOST") ?? "127.0.0.1";
   const [certFile, keyFile] = [path("STOKER_TLS_CERT"), path("STOKER_TLS_KEY")];

@@ -1,4 +1,4 @@
-// Budgets that a request is charged to: its account's funds, the monthly limits of account and key, its token's, and those of the
+// Budgets that a request is charged to: its account's funds, the monthly limits of account, key and project, its token's, and those of the
 // provider that serves it. Pure.
 import {
   type AccountId,

@@ -39,21 +39,25 @@ function exitCodeOf(error: unknown): number {
 
 /**
  * Aborts on SIGTERM, SIGINT and, with `withParent`, when stdin ends, because a killed parent sends no signal. A second signal exits
- * at once.
+ * at once; the end of stdin beside a signal does not: a service manager signals parent and child.
  */
 export function stopSignal(options: { readonly withParent: boolean; readonly log: Logger }): AbortSignal {
   const stopping = new AbortController();
+  let signals = 0;
   const stop = (why: string) => {
-    if (stopping.signal.aborted) process.exit(130);
+    if (stopping.signal.aborted) return;
     options.log.info({ why }, "shutting down");
     stopping.abort();
   };
-  process.on("SIGTERM", () => stop("SIGTERM"));
-  process.on("SIGINT", () => stop("SIGINT"));
+  const onSignal = (name: NodeJS.Signals) => {
+    signals += 1;
+    if (signals > 1) process.exit(130);
+    stop(name);
+  };
+  process.on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal);
   if (options.withParent) {
-    const gone = () => {
-      if (!stopping.signal.aborted) stop("the parent exited");
-    };
+    const gone = () => stop("the parent exited");
     process.stdin.on("end", gone).on("close", gone).on("error", gone).resume();
   }
   return stopping.signal;

@@ -12,7 +12,7 @@ export interface Ports {
   readonly rpc: number;
 }
 
-/** A message between workers; the parent relays it to all others, or reads the ports. */
+/** A message of a worker: for the parent if it has `ports` or `alive`, otherwise for all other workers. */
 interface Envelope {
   readonly from: number;
   readonly body: unknown;
@@ -24,6 +24,11 @@ const maxPauseMs = 10_000;
 const settledMs = 30_000;
 /** Time for a worker's end beyond its own drain. */
 const stopSlackMs = 20_000;
+const aliveEveryMs = 5_000;
+/** A worker that is silent for this time is killed: the kernel would go on giving it connections. */
+const silentLimitMs = 30_000;
+/** Messages to one process that were not yet written; more are dropped, because they are hints. */
+const maxPending = 64;
 
 export interface WorkersDeps {
   readonly count: number;
@@ -34,74 +39,99 @@ export interface WorkersDeps {
   readonly log: Logger;
 }
 
+interface Worker {
+  readonly child: ChildProcess;
+  readonly send: (envelope: Envelope) => void;
+  /** Monotonic ms of its last message; undefined before it listens. */
+  aliveMs: number | undefined;
+}
+
 /** Resolves with the exit code when all workers have stopped after `signal`, or the first one could not start. */
 export async function runWorkers(deps: WorkersDeps, signal: AbortSignal): Promise<number> {
   const { count, log } = deps;
-  const running = new Map<number, ChildProcess>();
+  const running = new Map<number, Worker>();
   const pauses = new Map<number, NodeJS.Timeout>();
+  const listening = new Map<number, PromiseWithResolvers<Ports>>();
+  for (let number = 1; number <= count; number++) listening.set(number, Promise.withResolvers());
+  const ended = Promise.withResolvers<number>();
   let ports: Ports | undefined;
-  let stop: (code: number) => void = () => {};
-  const stopped = new Promise<number>((resolve) => {
-    stop = resolve;
-  });
 
-  const relay = (envelope: Envelope): void => {
-    for (const [number, other] of running)
-      if (number !== envelope.from && other.connected) other.send(envelope, () => {});
-  };
-
-  function start(number: number, pauseMs = firstPauseMs): Promise<Ports> {
+  function start(number: number, pauseMs = firstPauseMs): void {
     const startedMs = performance.now();
     const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
       env: { ...deps.env, ...workerEnv(number, ports) },
-      // A closed stdin tells a worker that the parent is gone, also after kill -9.
+      // A closed stdin tells a worker to stop, also after a kill -9 of the parent.
       stdio: ["pipe", "inherit", "inherit", "ipc"],
     });
     child.stdin?.on("error", () => {});
-    running.set(number, child);
-    return new Promise((resolve) => {
-      child.on("message", (message) => {
-        const { body } = message as Envelope;
-        if (isPorts(body)) resolve(body.ports);
-        else relay({ from: number, body });
-      });
-      child.once("exit", (code, killedBy) => {
-        running.delete(number);
-        if (signal.aborted) return;
-        // A control plane that could not start at all exits, so that its supervisor sees it.
-        if (ports === undefined) return stop(code ?? 1);
-        const nextMs = performance.now() - startedMs > settledMs ? firstPauseMs : Math.min(2 * pauseMs, maxPauseMs);
-        log.error({ worker: number, code, signal: killedBy, pauseMs }, "worker exited; starting it again");
-        pauses.set(
-          number,
-          setTimeout(() => void start(number, nextMs), pauseMs),
-        );
-      });
+    const worker: Worker = { child, send: boundedSend(child), aliveMs: undefined };
+    running.set(number, worker);
+    child.on("message", (message) => {
+      const { body } = message as Envelope;
+      if (worker.aliveMs !== undefined) worker.aliveMs = performance.now();
+      if (isPorts(body)) {
+        worker.aliveMs = performance.now();
+        listening.get(number)?.resolve(body.ports);
+      } else if (!isAlive(body))
+        for (const [other, { send }] of running) if (other !== number) send({ from: number, body });
     });
+    const onGone = (why: object) => {
+      if (running.get(number) !== worker) return;
+      running.delete(number);
+      if (signal.aborted) return;
+      // A control plane that could not start at all exits, so that its supervisor sees it.
+      if (ports === undefined) return ended.resolve(child.exitCode ?? 1);
+      const nextMs = performance.now() - startedMs > settledMs ? firstPauseMs : Math.min(2 * pauseMs, maxPauseMs);
+      log.error({ worker: number, ...why, pauseMs }, "worker exited; starting it again");
+      pauses.set(
+        number,
+        setTimeout(() => start(number, nextMs), pauseMs),
+      );
+    };
+    child.once("exit", (code, killedBy) => onGone({ code, signal: killedBy }));
+    child.once("error", (error) => onGone({ err: error }));
   }
 
+  const killing = setInterval(() => {
+    for (const [number, { child, aliveMs }] of running) {
+      if (aliveMs === undefined || performance.now() - aliveMs < silentLimitMs) continue;
+      log.error({ worker: number }, "worker does not respond; killing it");
+      child.kill("SIGKILL");
+    }
+  }, aliveEveryMs);
   const started = (async () => {
     // Alone, because it migrates the database and chooses the ports.
-    const first = await start(1);
-    ports = first;
-    if (signal.aborted) return;
-    await Promise.all(Array.from({ length: count - 1 }, (_, i) => start(i + 2)));
-    await deps.onReady(first);
+    start(1);
+    ports = await listening.get(1)?.promise;
+    if (signal.aborted || ports === undefined) return;
+    for (let number = 2; number <= count; number++) start(number);
+    await Promise.all([...listening.values()].map(({ promise }) => promise));
+    await deps.onReady(ports);
   })();
   started.catch((error) => {
     log.fatal({ err: error }, "could not start the workers");
-    stop(1);
+    ended.resolve(1);
   });
 
-  const aborted = new Promise<number>((resolve) => {
-    const onAbort = () => resolve(0);
-    if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort, { once: true });
-  });
-  const code = await Promise.race([stopped, aborted]);
+  if (signal.aborted) ended.resolve(0);
+  else signal.addEventListener("abort", () => ended.resolve(0), { once: true });
+  const code = await ended.promise;
+  clearInterval(killing);
   for (const pause of pauses.values()) clearTimeout(pause);
-  await Promise.all([...running.values()].map((child) => end(child, deps.drainMs + stopSlackMs)));
+  await Promise.all([...running.values()].map(({ child }) => end(child, deps.drainMs + stopSlackMs)));
   return code;
+}
+
+/** Sends to a process, unless it is gone or does not read. */
+function boundedSend(to: Pick<NodeJS.Process | ChildProcess, "connected" | "send">): (envelope: Envelope) => void {
+  let pending = 0;
+  return (envelope) => {
+    if (!to.connected || pending >= maxPending) return;
+    pending += 1;
+    to.send?.(envelope, undefined, undefined, () => {
+      pending -= 1;
+    });
+  };
 }
 
 /** The later workers listen on the port that the first one chose, and report the address at which it serves agents. */
@@ -116,6 +146,7 @@ const workerEnv = (number: number, ports: Ports | undefined): NodeJS.ProcessEnv 
   }),
 });
 
+/** By stdin: a service manager may have signalled the worker too, and a second signal ends it at once. */
 function end(child: ChildProcess, limitMs: number): Promise<void> {
   return new Promise((resolve) => {
     const kill = setTimeout(() => child.kill("SIGKILL"), limitMs);
@@ -123,9 +154,11 @@ function end(child: ChildProcess, limitMs: number): Promise<void> {
       clearTimeout(kill);
       resolve();
     });
-    child.kill("SIGTERM");
+    child.stdin?.end();
   });
 }
+
+const isAlive = (body: unknown): boolean => typeof body === "object" && body !== null && "alive" in body;
 
 function isPorts(body: unknown): body is { readonly ports: Ports } {
   return typeof body === "object" && body !== null && "ports" in body;
@@ -147,10 +180,9 @@ export function openWorker(number: number | undefined): OwnWorker | undefined {
   });
   // A worker ends by signals and its stdin, not by a closed channel.
   process.channel?.unref();
-  const send = (body: unknown): void => {
-    // Dropped while the parent reads slowly or is gone; a message is a hint.
-    if (process.connected) process.send?.({ from: number, body } satisfies Envelope, undefined, undefined, () => {});
-  };
+  const toParent = boundedSend(process);
+  const send = (body: unknown) => toParent({ from: number, body });
+  setInterval(() => send({ alive: true }), aliveEveryMs).unref();
   return {
     number,
     send,
@@ -164,8 +196,8 @@ export function openWorker(number: number | undefined): OwnWorker | undefined {
   };
 }
 
-/** Time for the other workers' metrics; a page without those of a busy worker is better than none. */
-const metricsLimitMs = 1_000;
+/** Time for the other workers' metrics. A page without those of a worker that does not respond is better than none. */
+const metricsLimitMs = 150;
 
 /**
  * Returns the text of all workers' metrics, each with the label `worker`. The first worker asks the others for theirs; every worker must call

@@ -23,6 +23,8 @@ export const accountPages: readonly PageEntry[] = [
   {
     section: "account",
     path: "/projects",
+    reads: "readUsage",
+    changes: "manageKeys",
     title: titles.projects,
     icon: IconFolders,
     load: async () => (await import("./projects.tsx")).Projects,

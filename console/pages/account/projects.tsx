@@ -93,7 +93,7 @@ function ProjectForm({ act, done, of: one, onSend }: ProjectFormProps): ReactNod
   const send = ({ name = "", budget = "" }: Fields) =>
     onSend({ name: name.trim(), monthly_limit: budget === "" ? null : Number(budget) });
   return (
-    <Form act={act} done={done} onSend={send}>
+    <Form act={act} done={done} {...(one && { needs: "changeMoney" })} onSend={send}>
       <TextInput label={text.name} name="name" defaultValue={one?.name ?? ""} maxLength={64} required data-autofocus />
       <NumberInput
         label={text.budget}
@@ -114,7 +114,7 @@ function Actions({ of: one }: { of: Project }): ReactNode {
       <LinkButton to="/usage?by=project" size="xs" variant="default">
         {text.usage}
       </LinkButton>
-      <Dialog label={text.change} title={text.changeTitle(one.name)}>
+      <Dialog label={text.change} title={text.changeTitle(one.name)} needs="changeMoney">
         {(close) => (
           <ProjectForm
             act={text.save}

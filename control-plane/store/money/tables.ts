@@ -46,7 +46,7 @@ export interface MoneyTables {
   budget: {
     budgetId: BudgetId;
     /**
-     * `account/<id>`, `account-month/<id>/<YYYYMM>`, `key/<token_id>/<YYYYMM>`, `jwt/<sha256 of header.payload>`,
+     * `account/<id>`, `account-month/<id>/<YYYYMM>`, `key/<token_id>/<YYYYMM>`, `project/<id>/<YYYYMM>`, `jwt/<sha256 of header.payload>`,
      * `provider-month/<deploy_id>/<YYYYMM>`, `provider-day/<deploy_id>/<YYYYMMDD>`
      */
     scope: "account" | "account_month" | "key_month" | "project_month" | "jwt" | "provider_month" | "provider_day";

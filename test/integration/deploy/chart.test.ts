@@ -41,7 +41,8 @@ const isForeign = ({ apiVersion }: KubeObject) => apiVersion.startsWith("monitor
 
 describe.runIf(hasHelm)("the chart, rendered by Helm", () => {
   it("passes helm lint with its defaults and with each set of values", async () => {
-    await helm("lint", "--strict", "--kube-version", "1.34.0", chart);
+    const defaults = ["--set", "controlPlane.filesElsewhere=true"];
+    await helm("lint", "--strict", "--kube-version", "1.34.0", ...defaults, chart);
     for (const name of names)
       await helm("lint", "--strict", "--kube-version", "1.34.0", "--values", valuesOf(name), chart);
   });
@@ -49,6 +50,7 @@ describe.runIf(hasHelm)("the chart, rendered by Helm", () => {
   it("refuses a misspelt value, and one of a wrong type", async () => {
     await expect(render("--set", "controlPlane.replica=3")).rejects.toThrow(/replica/);
     await expect(render("--set", "agents.dataPort=none")).rejects.toThrow(/dataPort/);
+    await expect(render()).rejects.toThrow(/controlPlane.filesClaim or STOKER_FILES_S3_BUCKET/);
   });
 
   it("migrates in a hook before an upgrade, with the image that the upgrade brings", async () => {

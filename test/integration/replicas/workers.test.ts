@@ -62,13 +62,13 @@ describe("a control plane of two workers", () => {
     });
     expect(created, JSON.stringify(body)).toBe(200);
     const statuses = new Map<number, number>();
-    for (let sent = 0; sent < 2 * limit; sent++) {
+    // Either worker alone would answer all of its half.
+    for (let sent = 0; sent < 1.6 * limit; sent++) {
       const status = await ask(body.token);
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
     }
-    // Counts of the other worker are a quarter of a second old.
     expect(statuses.get(200)).toBeGreaterThanOrEqual(limit);
-    expect(statuses.get(200)).toBeLessThan(1.5 * limit);
+    expect(statuses.get(429)).toBeGreaterThan(0);
     expect([...statuses.keys()].toSorted()).toEqual([200, 429]);
   });
 
@@ -97,6 +97,27 @@ describe("a control plane of two workers", () => {
       }, patient);
     }
     expect(workers().filter((pid) => before.includes(pid))).toEqual([]);
+  });
+
+  it("replaces a worker that stands still", { timeout: 120_000 }, async () => {
+    const [still = 0] = workers();
+    process.kill(still, "SIGSTOP");
+    await vi.waitFor(() => expect(isAlive(still)).toBe(false), { timeout: 90_000, interval: 200 });
+    await vi.waitFor(async () => {
+      expect((await byWorker("process_resident_memory_bytes")).size).toBe(2);
+      expect(await Promise.all(Array.from({ length: 8 }, () => ask()))).toEqual(Array(8).fill(200));
+    }, patient);
+  });
+
+  it("stops in order where a service manager signals every process", async () => {
+    const all = [parent(), ...workers()];
+    for (const pid of all) process.kill(pid, "SIGTERM");
+    await vi.waitFor(() => expect(all.filter(isAlive)).toEqual([]), patient);
+    const stopped = () => world.stack.controlPlane.log().match(/"msg":"control plane stopped"/g) ?? [];
+    // Its file is written after the processes have ended.
+    await vi.waitFor(() => expect(stopped()).toHaveLength(2), patient);
+    world.stack.controlPlane.start();
+    await vi.waitFor(async () => expect(await ask()).toBe(200), patient);
   });
 
   it("stops all workers with their parent", async () => {
