@@ -42,7 +42,7 @@ export interface WorkloadStore {
   get(account: AccountId, id: string): Promise<WorkloadIdentity | undefined>;
   /** Of any live account. */
   find(id: string): Promise<WorkloadIdentity | undefined>;
-  /** Audited. */
+  /** Audited. Ends with the member who acts. */
   create(
     account: AccountId,
     id: string,

@@ -103,9 +103,14 @@ function Secret(): ReactNode {
     <Section title={text.secret} about={text.secretAbout}>
       <Stack gap="sm">
         <Group gap="sm">
-          <Act label={text.show} onAct={async () => setSecret(await api.call("GET", "/v1/webhooks/secret"))} />
+          <Act
+            label={text.show}
+            needs="manageKeys"
+            onAct={async () => setSecret(await api.call("GET", "/v1/webhooks/secret"))}
+          />
           <Act
             label={text.rotate}
+            needs="manageKeys"
             command="stoker webhook secret rotate"
             confirm={{ title: text.rotate, body: text.rotateBody }}
             done={text.rotated}

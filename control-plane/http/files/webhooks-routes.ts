@@ -64,12 +64,13 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
   const secret = { holdsSecrets: true, answer: WebhookSecretBody, refusals: [404] } as const;
   own.get("/v1/webhooks/secret", {
     ...secret,
-    right: "change",
+    right: "manageKeys",
     summary: "Get the secret that signs the account's webhooks",
     handler: async ({ caller }) => renderSecret(await webhooks.secret(caller.account)),
   });
   own.post("/v1/webhooks/secret/rotate", {
     ...secret,
+    right: "manageKeys",
     summary: "Rotate the secret; the old one stays valid for 24 hours",
     handler: async ({ caller, reply }) => renderSecret(await webhooks.rotate(caller.account, reply.request.ip)),
   });

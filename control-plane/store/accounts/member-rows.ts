@@ -5,6 +5,7 @@ import type { MemberRole, OwnerRefusal } from "../../accounts/store.ts";
 import type { Act } from "../../act.ts";
 import type { Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
+import { endWorkloadsOf } from "../identity/workload-rows.ts";
 import { liveAccount } from "./account-rows.ts";
 
 /** Also in accounts/members.ts, for the message. */
@@ -98,6 +99,7 @@ export async function deleteMember(trx: Trx, id: MemberId): Promise<{ readonly k
     .where("memberId", "=", id)
     .where("revokedAt", "is", null)
     .executeTakeFirst();
+  await endWorkloadsOf(trx, id);
   // Terminals check for their member themselves, and audit their end.
   for (const table of ["sshKey", "dashboardVisit"] as const)
     await trx.deleteFrom(table).where("memberId", "=", id).execute();

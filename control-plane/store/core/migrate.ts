@@ -47,6 +47,7 @@ import * as auditChain from "../migrations/0093-audit-chain.ts";
 import * as webhookTrace from "../migrations/0094-webhook-trace.ts";
 import * as projects from "../migrations/0095-projects.ts";
 import * as scim from "../migrations/0096-scim.ts";
+import * as workloadIdentityCreator from "../migrations/0097-workload-identity-creator.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -97,6 +98,7 @@ const migrations: Record<string, Migration> = {
   "0094-webhook-trace": webhookTrace,
   "0095-projects": projects,
   "0096-scim": scim,
+  "0097-workload-identity-creator": workloadIdentityCreator,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

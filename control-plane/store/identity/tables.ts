@@ -82,6 +82,8 @@ export interface IdentityTables {
     accountId: AccountId;
     /** For whom its keys are, in an organisation; without that member they are not made. Null: the account itself. */
     memberId: MemberId | null;
+    /** Member who created it, with whom it ends. Null: the account itself. */
+    createdBy: MemberId | null;
     name: string;
     issuer: string;
     audience: string;

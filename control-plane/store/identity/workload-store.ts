@@ -60,6 +60,7 @@ export function createWorkloadStore(db: Db): WorkloadStore {
               ruleId: id,
               accountId: account,
               memberId: member,
+              createdBy: act.guard?.member ?? null,
               ...rule,
               claims: JSON.stringify(claims),
               allowedModels: allowedModels && [...allowedModels],

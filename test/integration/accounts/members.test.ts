@@ -425,6 +425,35 @@ describe("a member who is removed while their request runs", () => {
   });
 });
 
+describe("a workload identity of an organisation", () => {
+  it("ends with the member who created it, with its keys for a service account", async () => {
+    const { world, members, tokens, found, join, act, replica } = await open();
+    const { organization, owner } = await found("acme");
+    const { caller: eve } = await join(owner, "eve", "admin");
+    const robot = await members.addServiceAccount(owner, "robot", "developer", act(owner));
+    const workloads = createWorkloadStore(world.db);
+    const nowMs = Date.now();
+    const create = async (by: Caller, name: string) => {
+      const rule = { ...workloadRule, name, member: robot.id };
+      expect(await workloads.create(organization, name, rule, 50, guarded("manageKeys", by, act(by)))).toBe("done");
+      const times = { tokenExpiresAtMs: nowMs + 60_000, expiresAtMs: nowMs + 60_000 };
+      const exchange = { id: `exchange-${name}`, rule: name, tokenHash: Buffer.from(name), ...times };
+      expect(await workloads.begin(exchange, { live: 10, perToken: 1 }, nowMs)).toBe("done");
+      const key = await tokens.create(organization, name, noRules, act(by), null, { member: robot.id });
+      expect(await workloads.finish(exchange.id, key.key)).toBe(true);
+      return key.token;
+    };
+    const [spy, mine] = [await create(eve, "spy"), await create(owner, "mine")];
+    await members.remove(owner, memberIdOf(eve), act(owner));
+    expect(await workloads.list(organization)).toMatchObject([{ name: "mine" }]);
+    const authenticate = await replica();
+    await expect(authenticate(spy)).rejects.toBeInstanceOf(InvalidApiKey);
+    expect(await authenticate(mine)).toMatchObject({ member: { id: robot.id } });
+    await members.remove(owner, robot.id, act(owner));
+    expect(await workloads.list(organization)).toEqual([]);
+  });
+});
+
 describe("the owners of an organisation", () => {
   it("are changed by owners only, and one remains", async () => {
     const { members, found, join, act } = await open();
