@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type ExternalStack, startExternalStack } from "../../fakes/external-stack.ts";
+import { isNightly } from "../../fakes/nightly.ts";
 import { isAlive } from "../../fakes/processes.ts";
 
 const patient = { timeout: 60_000, interval: 100 };
@@ -99,7 +100,8 @@ describe("a control plane of two workers", () => {
     expect(workers().filter((pid) => before.includes(pid))).toEqual([]);
   });
 
-  it("replaces a worker that stands still", { timeout: 120_000 }, async () => {
+  // Half a minute of waiting.
+  it.runIf(isNightly)("replaces a worker that stands still", { timeout: 120_000 }, async () => {
     const [still = 0] = workers();
     process.kill(still, "SIGSTOP");
     await vi.waitFor(() => expect(isAlive(still)).toBe(false), { timeout: 90_000, interval: 200 });
