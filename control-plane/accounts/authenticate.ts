@@ -82,8 +82,9 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
   });
   deps.changes.on("account", (subject) => {
     changes.note(`account ${subject}`);
-    signingKeys.forget((row) => row.account.account === subject);
-    for (const known of [keys, jwts]) known.forget((caller) => caller.account === subject);
+    signingKeys.forget((row) => row.account.account === subject || row.member?.person === subject);
+    for (const known of [keys, jwts])
+      known.forget((caller) => caller.account === subject || caller.member?.person === subject);
   });
 
   function authenticate(secret: string, ip: string, connection?: object): Caller | Promise<Caller> {
@@ -136,9 +137,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     if (caller.expiresAtMs !== null && caller.expiresAtMs <= unixMs()) throw refused("unknown");
     // A browser session has no key, and its requests do not wait.
     if (caller.via === "session") return caller;
-    return changes.lastOf(`key ${caller.key}`, `account ${caller.account}`) <= since
-      ? caller
-      : lookAgain(caller, address);
+    return changes.lastOf(topicsOf(caller)) <= since ? caller : lookAgain(caller, address);
   }
 
   async function lookAgain(caller: Caller, address: string | undefined): Promise<Caller> {
@@ -197,10 +196,17 @@ class CredentialChanges {
     this.#knownSince = at;
   }
 
-  lastOf(one: string, other: string): number {
-    return Math.max(this.#knownSince, this.#last.get(one) ?? 0, this.#last.get(other) ?? 0);
+  lastOf(subjects: readonly string[]): number {
+    return Math.max(this.#knownSince, ...subjects.map((subject) => this.#last.get(subject) ?? 0));
   }
 }
+
+/** Changes that concern a caller. The key of a member ends with the person's own account. */
+const topicsOf = ({ key, account, member }: Caller): string[] => [
+  `key ${key}`,
+  `account ${account}`,
+  ...(member?.person ? [`account ${member.person}`] : []),
+];
 
 /** Reads credentials from the database. Undefined: the secret is not valid. */
 function credentialLookups(

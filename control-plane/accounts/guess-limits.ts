@@ -24,6 +24,10 @@ export const attemptLimits = {
   /** Mails that verify an address: of one account, and of all, as anyone may sign up with any address. */
   verificationsPerAccount: { max: 5, windowMs: 24 * hourMs, isFinal: true },
   verificationsOfAll: { max: 200, windowMs: hourMs, isFinal: true },
+  /** Mails of invitations: caused by one person, to one address, and of all. */
+  invitationsPerPerson: { max: 50, windowMs: 24 * hourMs, isFinal: true },
+  invitationsPerMailbox: { max: 5, windowMs: 24 * hourMs, isFinal: true },
+  invitationsOfAll: { max: 200, windowMs: hourMs, isFinal: true },
   /** Exchanges of workloads' tokens from one address that failed or are running. */
   workloads: { max: 60, windowMs: quarterHourMs, isFinal: true },
   /** Sign-ins by passkey started from one address. */
@@ -47,6 +51,9 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
   const mailboxes = countAttempts("mailbox", attemptLimits.resetsPerMailbox, deps);
   const verifications = countAttempts("verification", attemptLimits.verificationsPerAccount, deps);
   const allVerifications = countAttempts("verifications", attemptLimits.verificationsOfAll, deps);
+  const invitations = countAttempts("invitation", attemptLimits.invitationsPerPerson, deps);
+  const invited = countAttempts("invited", attemptLimits.invitationsPerMailbox, deps);
+  const allInvitations = countAttempts("invitations", attemptLimits.invitationsOfAll, deps);
   const starts = countAttempts("passkey", attemptLimits.passkeyStarts, deps);
   const workloads = countAttempts("workload", attemptLimits.workloads, deps);
   const where = ({ ip, device }: Origin) => (device === undefined ? networkOf(ip) : `device ${device}`);
@@ -79,6 +86,12 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
     async verification(account: AccountId): Promise<void> {
       await verifications.take(account);
       await allVerifications.take("");
+    },
+    /** `by`: the person, service account or organization that invites. */
+    async invitation(by: string, email: string): Promise<void> {
+      await invitations.take(by);
+      await invited.take(email.toLowerCase());
+      await allInvitations.take("");
     },
     /** Returns what subtracts the exchange when it has succeeded. */
     async workload(ip: string): Promise<() => Promise<void>> {

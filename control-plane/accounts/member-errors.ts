@@ -9,7 +9,7 @@ export const notAnOrganization = () =>
     "This account is a person's. Create an organization with POST /v1/organizations and act in it.",
   );
 
-/** Of an account that is an organisation itself. */
+/** The account is an organisation itself. */
 export const notAPerson = () =>
   conflict("not_a_person", "An organization cannot be a member of another one. Sign in with your own account.");
 
@@ -43,7 +43,7 @@ export const tooManyMembers = (max: number) =>
   conflict("member_limit_reached", `An organization has at most ${max} members. Remove one first.`);
 
 export const tooManyInvitations = (max: number) =>
-  conflict("invitation_limit_reached", `At most ${max} invitations may wait. Delete one first.`);
+  conflict("invitation_limit_reached", `At most ${max} pending invitations are allowed. Delete one first.`);
 
 export const tooManyOrganizations = (max: number) =>
   conflict("organization_limit_reached", `A person is in at most ${max} organizations. Leave one first.`);
@@ -67,7 +67,7 @@ export const emailNotVerified = () =>
     "This invitation is for your e-mail address, which is not verified. Verify it (POST /v1/me/verify-email) first.",
   );
 
-/** A key for a member that was removed meanwhile. */
+/** The member was removed while a key for them was created. */
 export const memberGone = () =>
   invalid("member_not_found", "Member not found. `GET /v1/members` lists the members of this organization.", {
     param: "member_id",

@@ -11,9 +11,9 @@ export type MemberSource = "created" | "invited" | "provider";
 export const memberLimits = {
   /** People and service accounts of one organisation. */
   members: 500,
-  /** Invitations of one organisation that wait. */
+  /** Pending invitations of one organisation. */
   invitations: 100,
-  /** Organisations of one person. */
+  /** Organisations that one person is a member of. */
   organizations: 50,
 } as const;
 export const invitationLifeMs = 7 * 86_400_000;
@@ -64,7 +64,7 @@ export interface InvitationTicket {
   readonly email: string | null;
 }
 
-/** What a caller that acts in the organisation has of it. */
+/** The organisation's part of a caller that acts in it. */
 export type OrganizationAccount = Pick<Caller, "account" | "displayName" | "email" | "suspendReason"> & {
   readonly mayPrioritize: boolean;
 };
@@ -78,12 +78,12 @@ export interface MemberEditor {
 
 /** Throws as AccountStore does. Each change is one transaction with its audit row and its announcement. */
 export interface MemberStore {
-  /** Of a person in a live organisation. */
+  /** The membership of a person in a live organisation. */
   membership(
     person: AccountId,
     organization: AccountId,
   ): Promise<{ readonly member: CallerMember; readonly account: OrganizationAccount } | undefined>;
-  /** Those of a person, oldest membership first. */
+  /** The organisations of a person, oldest membership first. */
   organizations(person: AccountId): Promise<readonly OrganizationRecord[]>;
   members(organization: AccountId): Promise<readonly MemberRecord[]>;
   member(organization: AccountId, id: MemberId): Promise<MemberRecord | undefined>;
@@ -119,7 +119,7 @@ export interface MemberStore {
     act: Act,
   ): Promise<"done" | "gone" | "full" | "too_many_organizations" | "last_owner">;
   invitations(organization: AccountId, nowMs: number): Promise<readonly InvitationRecord[]>;
-  /** Replaces an earlier one for the same address. `mail`: sent to that address. */
+  /** Replaces an earlier one for the same address. `mail`: sent to that address, unless the organisation sent too many. */
   invite(
     organization: AccountId,
     invitation: Pick<InvitationRecord, "id" | "role" | "email" | "expiresAtMs"> & {
@@ -128,7 +128,7 @@ export interface MemberStore {
     },
     maxInvitations: number,
     editor: MemberEditor,
-  ): Promise<"done" | "gone" | "no_organization" | "above" | "full" | "already_member">;
+  ): Promise<"done" | "mailed" | "gone" | "no_organization" | "above" | "full" | "already_member">;
   withdraw(organization: AccountId, id: string, editor: MemberEditor): Promise<"done" | "gone" | "above">;
   offered(ticket: InvitationTicket, nowMs: number): Promise<OfferedInvitation | undefined>;
   /** Uses the invitation. */

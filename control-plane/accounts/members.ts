@@ -6,7 +6,8 @@ import { linkPlaceholder, type NewMail } from "../new-mail.ts";
 import type { AccountMailSettings } from "./account-mails.ts";
 import { type Caller, noLimits } from "./caller.ts";
 import type { CreateAccount } from "./create-account.ts";
-import { accountGone, memberRoleNotAllowed } from "./errors.ts";
+import { accountGone, memberRoleNotAllowed, TooManyAttempts } from "./errors.ts";
+import type { GuessLimits } from "./guess-limits.ts";
 import {
   emailNotVerified,
   invitationExpired,
@@ -39,7 +40,7 @@ import type { ProfileStore } from "./store.ts";
 import type { Tickets } from "./tickets.ts";
 
 export interface CreatedInvitation extends InvitationRecord {
-  /** For a link; shown once. */
+  /** Accepts the invitation; shown once. */
   readonly token: string;
   readonly wasMailed: boolean;
 }
@@ -51,6 +52,7 @@ interface MembersDeps {
   readonly accounts: Pick<CreateAccount, "createOrganization">;
   /** Undefined: this installation sends no mails with links. */
   readonly mail: AccountMailSettings | undefined;
+  readonly limits: Pick<GuessLimits, "invitation">;
   readonly unixMs: () => number;
 }
 
@@ -75,6 +77,17 @@ export function createMembers(deps: MembersDeps) {
     const found = await store.member(organization, id);
     if (!found) throw memberNotFound();
     return found;
+  }
+
+  async function mayMail(by: string, email: string): Promise<boolean> {
+    if (!mail) return false;
+    try {
+      await deps.limits.invitation(by, email);
+      return true;
+    } catch (error) {
+      if (error instanceof TooManyAttempts) return false;
+      throw error;
+    }
   }
 
   async function offered(token: string): Promise<OfferedInvitation> {
@@ -184,7 +197,10 @@ export function createMembers(deps: MembersDeps) {
 
     invitations: (organization: AccountId) => store.invitations(organization, unixMs()),
 
-    /** Throws memberRoleNotAllowed, notAnOrganization, tooManyInvitations, memberExists. */
+    /**
+     * Not mailed beyond the limits of mails: the caller has the link. Throws memberRoleNotAllowed, notAnOrganization,
+     * tooManyInvitations, memberExists.
+     */
     async invite(caller: Caller, role: MemberRole, email: string | null, act: Act): Promise<CreatedInvitation> {
       checkGrant(caller, role);
       const { account: organization, member } = caller;
@@ -194,7 +210,7 @@ export function createMembers(deps: MembersDeps) {
       const profile = await deps.profiles.profile(organization);
       if (!profile) throw accountGone();
       const name = profile.teamDisplayName ?? profile.displayName;
-      const wasMailed = mail !== undefined && email !== null;
+      const settings = email !== null && (await mayMail(act.by, email)) ? mail : undefined;
       const outcome = await store.invite(
         organization,
         {
@@ -203,7 +219,7 @@ export function createMembers(deps: MembersDeps) {
           email,
           expiresAtMs,
           createdBy: member?.id ?? null,
-          mail: wasMailed ? invitationMail(mail, organization, name, role) : undefined,
+          mail: settings && invitationMail(settings, organization, name, role),
         },
         memberLimits.invitations,
         editorOf(caller, act),
@@ -215,7 +231,16 @@ export function createMembers(deps: MembersDeps) {
       if (outcome === "already_member") throw memberExists();
       const ticket = { account: organization, challenge: id };
       const { ticket: token } = await tickets.issue("join_organization", ticket, invitationLifeMs);
-      return { id, role, email, invitedBy: null, createdAtMs: nowMs, expiresAtMs, token, wasMailed };
+      return {
+        id,
+        role,
+        email,
+        invitedBy: null,
+        createdAtMs: nowMs,
+        expiresAtMs,
+        token,
+        wasMailed: outcome === "mailed",
+      };
     },
 
     /** Throws invitationNotFound, memberRoleNotAllowed. */

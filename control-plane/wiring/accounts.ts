@@ -131,6 +131,7 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
       profiles: profileStore,
       accounts,
       mail: deps.mail,
+      limits,
     }),
     accountMails,
     identityProviders,

@@ -266,7 +266,13 @@ function OwnOrganizations(): ReactNode {
     <Page title={text.title} about={text.aboutOwn} actions={create}>
       <Loaded query={organizations}>
         {({ organizations: rows }) => (
-          <DataTable name="organizations" rows={rows} columns={ownColumns} keyOf={({ uid }) => uid} empty={text.none} />
+          <DataTable
+            name="organizations"
+            rows={rows}
+            columns={ownColumns}
+            keyOf={({ uid }) => uid}
+            empty={text.noOrganizations}
+          />
         )}
       </Loaded>
     </Page>

@@ -59,7 +59,10 @@ const CreatedInvitation = Type.Object({
   ...invitationFields,
   token: Type.String({ description: "Accepts the invitation, once. Shown once" }),
   url: Type.String({ description: "Page that accepts it, in a browser" }),
-  mailed: Type.Boolean({ description: "A link was mailed as well" }),
+  mailed: Type.Boolean({
+    description:
+      "A link was mailed as well. False too where the server sends no mails, or beyond its limits of mails in a day",
+  }),
 });
 
 const OfferBody = Type.Object({
@@ -189,7 +192,7 @@ function addInvitationRoutes(endpoints: Endpoints, { members, publicUrl }: Accou
 
   own.get("/v1/invitations", {
     right: "manageMembers",
-    summary: "List invitations that wait, newest first",
+    summary: "List pending invitations, newest first",
     answer: Type.Object({ invitations: Type.Array(InvitationBody) }),
     handler: async ({ caller }) => ({
       invitations: (await members.invitations(caller.account)).map(renderInvitation),

@@ -70,7 +70,10 @@ export const ruleColumns = [
   "trustsUserHeaders",
 ] as const;
 
-/** Live keys of live accounts; a key of a member only while there is that member. */
+/**
+ * Live keys of live accounts; a key of a member only while there is that member, and their own account. A control plane of the release
+ * before deletes a person's account without their memberships.
+ */
 export const liveKeys = (db: Db) =>
   db
     .selectFrom("apiKey")
@@ -79,8 +82,18 @@ export const liveKeys = (db: Db) =>
       join.onRef("member.memberId", "=", "apiKey.memberId").onRef("member.accountId", "=", "apiKey.accountId"),
     )
     .where((key) => key.or([key("apiKey.memberId", "is", null), key("member.memberId", "is not", null)]))
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom("account as person")
+            .select("person.accountId")
+            .whereRef("person.accountId", "=", "member.personId")
+            .where("person.deletedAt", "is not", null),
+        ),
+      ),
+    )
     .where("revokedAt", "is", null)
-    .where("deletedAt", "is", null);
+    .where("account.deletedAt", "is", null);
 
 export const liveKeyRows = (db: Db) =>
   liveKeys(db)

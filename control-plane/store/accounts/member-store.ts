@@ -148,8 +148,7 @@ export function createMemberStore(db: Db): MemberStore {
           .execute();
         const after = { role, email };
         await auditAct(trx, act, { action: "invitation.create", subject: id, account: organization, after });
-        if (mail && email !== null) await queueInvitation(trx, mail, email);
-        return "done";
+        return mail && email !== null && (await queueInvitation(trx, mail, email)) ? "mailed" : "done";
       }),
 
     withdraw: (organization, id, { mayChange, act }) =>

@@ -6,6 +6,7 @@ import { createAuthenticator } from "../../../control-plane/accounts/authenticat
 import type { Caller } from "../../../control-plane/accounts/caller.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
+import { attemptLimits } from "../../../control-plane/accounts/guess-limits.ts";
 import { noRules } from "../../../control-plane/accounts/key-rules.ts";
 import type { MemberRole } from "../../../control-plane/accounts/member-role.ts";
 import { memberLimits } from "../../../control-plane/accounts/member-store.ts";
@@ -15,8 +16,9 @@ import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import { createMemberStore } from "../../../control-plane/store/accounts/member-store.ts";
 import { createAttemptStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
 import { createTokenStore } from "../../../control-plane/store/accounts/tokens-store.ts";
-import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
+import { announce, createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { inTransaction } from "../../../control-plane/store/core/database.ts";
+import { now } from "../../../control-plane/store/core/time.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
 import { createWorkloadStore } from "../../../control-plane/store/identity/workload-store.ts";
 import { queueMail } from "../../../control-plane/store/work/mail-store.ts";
@@ -330,6 +332,39 @@ describe("an invitation", () => {
     });
   });
 
+  it("says that it was not mailed beyond the maximum of its organisation, its maker, its address or all", async () => {
+    const { world, members, found, act } = await open();
+    const { owner } = await found("acme");
+    const invited = async (caller: Caller, email: string) =>
+      (await members.invite(caller, "viewer", email, act(caller))).wasMailed;
+    const mails = async () => Number((await world.pool.query("select count(*) from mail")).rows[0].count);
+    const perMailbox = attemptLimits.invitationsPerMailbox.max;
+    for (let n = 0; n < perMailbox; n++) expect(await invited(owner, "bob@example.com")).toBe(true);
+    expect(await invited(owner, "BOB@example.com")).toBe(false);
+    expect(await mails()).toBe(perMailbox);
+
+    await world.pool.query(
+      `insert into mail (mail_id, account_id, recipient, subject, body, link)
+       select 'earlier-' || n, $1, 'x@example.com', '', '', 'join_organization' from generate_series(1, $2::integer) n`,
+      [owner.account, 50 - perMailbox],
+    );
+    expect(await invited(owner, "carol@example.com")).toBe(false);
+
+    const attempts = createAttemptStore(world.db);
+    const count = async (key: string, { max, windowMs }: { readonly max: number; readonly windowMs: number }) => {
+      for (let n = 0; n < max; n++) await attempts.countAttempt(key, Date.now(), windowMs);
+    };
+    const second = await found("beta");
+    expect(await invited(second.owner, "dan@example.com")).toBe(true);
+    await count(`invitation ${second.founder.account}`, attemptLimits.invitationsPerPerson);
+    expect(await invited(second.owner, "eve@example.com")).toBe(false);
+
+    const third = await found("gamma");
+    expect(await invited(third.owner, "fay@example.com")).toBe(true);
+    await count("invitations ", attemptLimits.invitationsOfAll);
+    expect(await invited(third.owner, "gus@example.com")).toBe(false);
+  });
+
   it("grants no role above that of its maker, and ends when they leave or get another role", async () => {
     const { members, found, join, act } = await open();
     const { organization, owner } = await found("acme");
@@ -503,6 +538,27 @@ describe("the owners of an organisation", () => {
     await features.deleteAccount({ account: organization, ip, by: act(second).by });
     expect(await members.organizations(second.member?.person as AccountId)).toEqual([]);
     await features.deleteAccount({ account: second.member?.person as AccountId, ip });
+  });
+});
+
+describe("a person whom a control plane of the release before deletes", () => {
+  it("has no key in an organisation from then on, though the membership remains", async () => {
+    const { world, found, join, keyOf, replica } = await open();
+    const { organization, owner } = await found("acme");
+    const { who, caller } = await join(owner, "bob", "developer");
+    const { token } = await keyOf(caller, "mine");
+    const other = await replica();
+    expect((await other(token)).member?.person).toBe(who.account);
+    await inTransaction(world.db, async (trx) => {
+      await trx.updateTable("account").set({ deletedAt: now }).where("accountId", "=", who.account).execute();
+      await announce(trx, "account", who.account);
+    });
+    await vi.waitFor(() => expect(other(token)).rejects.toBeInstanceOf(InvalidApiKey), {
+      timeout: promisedMs(2_000),
+      interval: 10,
+    });
+    const { rows } = await world.pool.query("select 1 from member where account_id = $1", [organization]);
+    expect(rows).toHaveLength(2);
   });
 });
 
