@@ -1,6 +1,5 @@
 // Deletes an account: ends its keys, sessions and deployments, and frees its e-mail address and names. Ledger and usage stay.
 
-import type { AccountId } from "../../proto/ids.ts";
 import type { Actor } from "../act.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
 import { accountGone, accountInUse, lastAdmin } from "./errors.ts";
@@ -13,7 +12,7 @@ export type DeleteAccount = (actor: Actor) => Promise<AccountRecord>;
 interface DeleteDeps {
   readonly store: Pick<ProfileStore, "profile" | "mayEnd" | "end">;
   /** Ends every deployment of the account; ignores those that ended already. */
-  readonly endDeployments: (account: AccountId) => Promise<void>;
+  readonly endDeployments: (actor: Actor) => Promise<void>;
 }
 
 /** A deployment may be created between the end of the others and the end of the account. */
@@ -26,7 +25,7 @@ export function createDeleteAccount({ store, endDeployments }: DeleteDeps): Dele
     // Checked first: a refusal must come before anything has ended.
     refuse(await store.mayEnd(actor.account));
     for (let attempt = 1; attempt <= attempts; attempt++) {
-      await endDeployments(actor.account);
+      await endDeployments(actor);
       const outcome = await store.end(actor);
       if (outcome === "ended") return accountRecord(row);
       if (outcome !== "has_deployments") refuse(outcome);

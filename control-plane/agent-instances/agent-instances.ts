@@ -68,13 +68,13 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
   return {
     catalog: (): readonly AgentType[] => [...catalog.types.values()],
 
-    /** Throws the errors of errors.ts, as all methods do. `ip`: the client's, for the audit log. */
-    async create(owner: AgentOwner, request: AgentParams, ip: string): Promise<DeploymentId> {
+    /** Throws the errors of errors.ts, as all methods do. */
+    async create(owner: AgentOwner, request: AgentParams, act: Act): Promise<DeploymentId> {
       refuseSuspended(owner);
       const { type, plan } = chosen(catalog, request);
       const subject = priceSubject(type.id, plan.id);
       await requireFunds(owner.account, subject, request.name);
-      const deployment = { ...deploymentOf(owner.account, request.name, type, plan), ip };
+      const deployment = { ...deploymentOf(owner.account, request.name, type, plan), act };
       const want = { gpu: "other", gpusPerInstance: 0, engine: "agent_instance", host: undefined } as const;
       const whole = { ...want, memoryBytes: plan.ramBytes, image: type.image };
       const hosts = await deps.snapshot();

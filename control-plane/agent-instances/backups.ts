@@ -1,7 +1,9 @@
 // Backups of agent instances: started here, run by the host that holds the volume, completed from its reports. All state is
 // in tables; a job only triggers the next poll.
+
 import type { Logger } from "pino";
 import { type DeploymentId, randomId } from "../../proto/ids.ts";
+import { type Act, bySystem } from "../act.ts";
 import type { AgentOwner } from "./agent-instances.ts";
 import type { AgentCatalog } from "./catalog.ts";
 import { AgentWrongState, agentBusy, agentInstanceNotFound, backupNotFound, tooManyBackups } from "./errors.ts";
@@ -25,26 +27,26 @@ export function createAgentBackups(deps: {
       return found.filter((one) => one.state !== "deleting");
     },
     /** Starts a backup and returns its id. Throws agentInstanceNotFound, agentBusy, AgentWrongState, tooManyBackups. */
-    async backup({ account }: AgentOwner, id: DeploymentId, ip: string): Promise<string> {
+    async backup({ account }: AgentOwner, id: DeploymentId, act: Act): Promise<string> {
       const of = { id, account, backup: newId(), isScheduled: false };
-      return begun(await store.begin("backup", of, { account, ip }));
+      return begun(await store.begin("backup", of, act));
     },
     /**
      * Starts a restore: the old data stays until the backup was verified, and permanently when it fails. Also throws
      * backupNotFound.
      */
-    async restore({ account }: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void> {
-      begun(await store.begin("restore", { id, account, backup, isScheduled: false }, { account, ip }));
+    async restore({ account }: AgentOwner, id: DeploymentId, backup: string, act: Act): Promise<void> {
+      begun(await store.begin("restore", { id, account, backup, isScheduled: false }, act));
     },
     /** Starts a check that the backup can be restored; changes nothing. */
-    async tryRestore({ account }: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void> {
-      begun(await store.begin("try_restore", { id, account, backup, isScheduled: false }, { account, ip }));
+    async tryRestore({ account }: AgentOwner, id: DeploymentId, backup: string, act: Act): Promise<void> {
+      begun(await store.begin("try_restore", { id, account, backup, isScheduled: false }, act));
     },
     /**
      * Removes the backup from the list; its bytes are deleted later. Throws agentInstanceNotFound, backupNotFound, agentBusy.
      */
-    async remove({ account }: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void> {
-      const outcome = await store.remove({ id, account, backup }, { account, ip });
+    async remove({ account }: AgentOwner, id: DeploymentId, backup: string, act: Act): Promise<void> {
+      const outcome = await store.remove({ id, account, backup }, act);
       if (outcome !== "removed") begun({ kind: outcome });
       // The next poll covers what fails now.
       await store.retire(catalog.types, deps.unixMs());
@@ -68,8 +70,7 @@ export function createAgentBackups(deps: {
       await store.settle();
       const due = await store.due(catalog.types, deps.unixMs());
       for (const { id, account } of due) {
-        const by = { account: "system", ip: "" } as const;
-        const outcome = await store.begin("backup", { id, account, backup: newId(), isScheduled: true }, by);
+        const outcome = await store.begin("backup", { id, account, backup: newId(), isScheduled: true }, bySystem(""));
         log.info({ instance: id, outcome: outcome.kind }, "scheduled backup");
       }
       const retired = await store.retire(catalog.types, deps.unixMs());

@@ -75,11 +75,6 @@ export interface Backup {
   readonly fault: string;
 }
 
-export interface Actor {
-  readonly account: AccountId | "system";
-  readonly ip: string;
-}
-
 export type Begun =
   | { readonly kind: "begun"; readonly backup: string }
   /** Another operation is running. */
@@ -169,12 +164,12 @@ export interface BackupStore {
       readonly backup: string;
       readonly isScheduled: boolean;
     },
-    by: Actor,
+    act: Act,
   ): Promise<Begun>;
   /** Removes a backup, audited; `busy` while an operation uses it. The next `retire` commands its host. */
   remove(
     of: { readonly id: DeploymentId; readonly account: AccountId; readonly backup: string },
-    by: Actor,
+    act: Act,
   ): Promise<"removed" | "busy" | "no_instance" | "no_backup">;
   /** Applies the hosts' reports of operations; returns how many ended. Idempotent. */
   settle(): Promise<number>;

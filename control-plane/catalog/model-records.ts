@@ -18,30 +18,30 @@ export const modelVersionUnknown = () =>
     { param: "version" },
   );
 
-/** The caller, and its address. */
+/** The caller. */
 export interface Editor {
   readonly account: AccountId;
   readonly isAdmin: boolean;
-  readonly ip: string;
+  readonly act: Act;
 }
 
 export interface RecordDeps {
   readonly store: ModelMetaStore;
   readonly offers: Pick<CatalogStore, "offer">;
   /** Ends deployments of that account and name; `version` undefined: all. */
-  readonly endDeployments: (account: AccountId, name: string, version: string | undefined) => Promise<void>;
+  readonly endDeployments: (account: AccountId, name: string, version: string | undefined, act: Act) => Promise<void>;
   /** Makes the change visible to the next request at this replica. */
   readonly refresh: () => Promise<void>;
 }
 
 export function createModelRecords({ store, offers, endDeployments, refresh }: RecordDeps) {
   const asOwner = async (
-    { account, isAdmin, ip }: Editor,
+    { account, isAdmin, act }: Editor,
     { owner, isPublic, name }: ServedModel,
     write: (model: { account: AccountId; name: string }, act: Act) => Promise<void>,
   ): Promise<void> => {
     if (owner !== account && !(isAdmin && isPublic)) throw modelNotOwned();
-    await write({ account: owner, name }, { by: account, ip, note: "" });
+    await write({ account: owner, name }, act);
     await refresh();
   };
   const versions = ({ owner, name, deployId }: ServedModel) => store.versions({ account: owner, name, deployId });
@@ -61,7 +61,7 @@ export function createModelRecords({ store, offers, endDeployments, refresh }: R
       asOwner(editor, model, async (own, act) => {
         const known = (await versions(model)).map((one) => one.version);
         if (version !== "ALL" && !known.includes(version)) throw modelVersionUnknown();
-        await endDeployments(own.account, own.name, version === "ALL" ? undefined : version);
+        await endDeployments(own.account, own.name, version === "ALL" ? undefined : version, act);
         // Delete its metadata with its last version.
         if (version === "ALL" || known.length === 1) await store.forget(own, act);
       }),

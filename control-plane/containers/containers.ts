@@ -32,8 +32,8 @@ export function createContainers(deps: ContainersDeps) {
 
   return {
     /** Throws also accountSuspended, noFunds. */
-    create: (owner: Owner, request: ContainerRequest, ip: string): Promise<DeploymentId> =>
-      createContainer({ ...deps, store: deployments }, owner, request, ip),
+    create: (owner: Owner, request: ContainerRequest, act: Act): Promise<DeploymentId> =>
+      createContainer({ ...deps, store: deployments }, owner, request, act),
     async list({ account }: Account, state: "active" | "inactive"): Promise<readonly Container[]> {
       const all = await store.list(account);
       return all.filter((one) => isActive(one) === (state === "active"));

@@ -1,6 +1,7 @@
 // POST /v1/containers: check, store the intent, reply. Placement, start and billing are those of every deployment.
 
 import { type AccountId, type DeploymentId, randomId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import type { Owner } from "../deployments/create.ts";
 import { type FundsDeps, requireFunds } from "../deployments/dedicated-money.ts";
 import { accountEnded, refuseSuspended } from "../deployments/errors.ts";
@@ -35,8 +36,7 @@ export async function createContainer(
   deps: CreateContainerDeps,
   owner: Owner,
   request: ContainerRequest,
-  /** The caller's address, for the audit log. */
-  ip: string,
+  act: Act,
 ): Promise<DeploymentId> {
   const { account } = owner;
   refuseSuspended(owner);
@@ -54,7 +54,7 @@ export async function createContainer(
     ...singleInstance,
     id: `container-${randomId(8)}` as DeploymentId,
     account,
-    ip,
+    act,
     kind: "container",
     modelName: request.name,
     task: "rent-container",

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { noAdapters } from "../../proto/engine-args.ts";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
-import type { Act } from "../act.ts";
+import type { Act, Actor } from "../act.ts";
 import { type GpuDefaults, requireGpus } from "../quotas/gpu-limits.ts";
 import type { ServiceError } from "../service-error.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
@@ -184,13 +184,11 @@ export function deleteDeployment(
 }
 
 /** Ends all deployments of the account, of every kind. */
-export async function deleteDeployments(
-  store: Store & Pick<DeploymentStore, "list">,
-  account: AccountId,
-): Promise<void> {
+export async function deleteDeployments(store: Store & Pick<DeploymentStore, "list">, actor: Actor): Promise<void> {
+  const { account, ip, by = account } = actor;
   for (const { id, kind, status } of await store.list(account, undefined, undefined)) {
     if (status === "deleted") continue;
-    await deleteDeployment(store, account, id, kind, { by: account, ip: "", note: "" }).catch((error) => {
+    await deleteDeployment(store, account, id, kind, { by, ip, note: "" }).catch((error) => {
       // A concurrent change won; the next pass checks whether any is left.
       if (!(error instanceof DeploymentConflict)) throw error;
     });
@@ -203,10 +201,11 @@ export async function deleteModel(
   account: AccountId,
   name: string,
   version: string | undefined,
+  act: Act,
 ): Promise<void> {
   for (const one of await store.list(account, "model", undefined)) {
     if (one.modelName !== name || one.status === "deleted") continue;
-    if (version === undefined || one.version === version) await deleteDeployment(store, account, one.id);
+    if (version === undefined || one.version === version) await deleteDeployment(store, account, one.id, "model", act);
   }
 }
 

@@ -64,8 +64,8 @@ export type NewDeployment = Omit<
   readonly weightsToken: Buffer | null;
   readonly inactiveShutdown?: number | null;
   readonly scaling?: Scaling;
-  /** Address of who asks, for the audit log. */
-  readonly ip?: string;
+  /** Who creates it, for the audit log; default: the account. */
+  readonly act?: Act;
 };
 
 /** Values of a deployment with one instance, without weights, arguments and memory of its own. */

@@ -1,8 +1,10 @@
 // Secret that signs an account's webhooks: created at first use, shown to the account, rotated with a day's overlap.
+
 import { randomBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import type { AccountId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
+import type { Actor } from "../act.ts";
 import { webhookAccountGone } from "./errors.ts";
 import type { SecretRow, WebhookSecretStore } from "./store.ts";
 
@@ -49,8 +51,8 @@ export function createWebhookSecrets(deps: {
   return {
     /** Throws webhookAccountGone, as the other methods do. */
     get: async (account: AccountId): Promise<WebhookSecret> => shown(account, await rowOf(account)),
-    rotate: async (account: AccountId, ip: string): Promise<WebhookSecret> =>
-      shown(account, await found(store.rotateSecret(account, await make(account), overlapMs, ip))),
+    rotate: async (actor: Actor): Promise<WebhookSecret> =>
+      shown(actor.account, await found(store.rotateSecret(actor, await make(actor.account), overlapMs))),
     /** Returns the `webhook-signature` header: one signature per valid secret, separated by spaces. */
     async sign(account: AccountId, webhookId: string, atMs: number, body: Buffer): Promise<string> {
       const row = await rowOf(account);

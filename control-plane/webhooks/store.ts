@@ -1,6 +1,8 @@
 // Storage of webhooks. Implemented by store/webhook-job-store.ts, webhook-delivery-store.ts and webhook-secret-store.ts,
 // whose every method throws DatabaseUnavailable.
+
 import type { AccountId, RequestId } from "../../proto/ids.ts";
+import type { Actor } from "../act.ts";
 import type { LoadCapacity } from "./account-load.ts";
 import type { NewJob, WebhookJob } from "./job.ts";
 
@@ -133,7 +135,7 @@ export interface WebhookDeliveryStore {
     webhookId: string,
   ): Promise<{ readonly delivery: DeliveryRecord; readonly attempts: readonly AttemptView[] } | undefined>;
   /** Restarts the schedule; audited. */
-  replay(account: AccountId, webhookId: string, ip: string): Promise<"replayed" | "pending" | "unknown" | "empty">;
+  replay(actor: Actor, webhookId: string): Promise<"replayed" | "pending" | "unknown" | "empty">;
   /** Called with a verified link. */
   results(requestId: RequestId): Promise<Buffer | undefined>;
   /** Age in ms of the oldest due call; 0: none is due. */
@@ -153,5 +155,5 @@ export interface WebhookSecretStore {
   /** Returns the account's secret; `fresh` creates the first one. Undefined when the account is gone. */
   secretOf(account: AccountId, fresh: () => Promise<Buffer>): Promise<SecretRow | undefined>;
   /** The previous secret keeps signing for `overlapMs`; audited. Undefined when the account is gone. */
-  rotateSecret(account: AccountId, sealed: Buffer, overlapMs: number, ip: string): Promise<SecretRow | undefined>;
+  rotateSecret(actor: Actor, sealed: Buffer, overlapMs: number): Promise<SecretRow | undefined>;
 }

@@ -1,6 +1,8 @@
 // Webhook operations of the edge: accept a request, show and replay calls, show and rotate the secret.
+
 import type { AccountId, RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
+import type { Actor } from "../act.ts";
 import { checkCursor, pageOf } from "../page.ts";
 import {
   deliveryEmptied,
@@ -80,8 +82,8 @@ export function createWebhooks(deps: {
       return found;
     },
     /** Restarts the schedule. Throws deliveryNotFound, deliveryPending, deliveryEmptied. */
-    async replay(account: AccountId, webhookId: string, ip: string): Promise<void> {
-      const outcome = await store.replay(account, webhookId, ip);
+    async replay(actor: Actor, webhookId: string): Promise<void> {
+      const outcome = await store.replay(actor, webhookId);
       if (outcome === "unknown") throw deliveryNotFound();
       if (outcome === "empty") throw deliveryEmptied();
       if (outcome === "pending") throw deliveryPending();

@@ -191,7 +191,7 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
     projects: createProjects({ store: createProjectStore(db), monthOf: projectMonthBudget }),
     deleteAccount: createDeleteAccount({
       store: profileStore,
-      endDeployments: (account) => deleteDeployments(deps.deployments, account),
+      endDeployments: (actor) => deleteDeployments(deps.deployments, actor),
     }),
   };
 }

@@ -48,7 +48,7 @@ export function fakeWebhooks(owner: Caller): FakeWebhooks {
       const attempt = { number: 1, atMs: 1_786_000_000_500, ms: 20, outcome: "ok", status: 204, answer: "" };
       return { delivery: deliveryOfAda, attempts: [attempt] };
     },
-    async replay(account, id) {
+    async replay({ account }, id) {
       if (!known(account, id)) throw deliveryNotFound();
     },
     async results(requestId, _expires, signature) {

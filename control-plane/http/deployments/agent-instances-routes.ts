@@ -102,7 +102,7 @@ export function addAgentInstanceRoutes(
     refusals: [400, 402, 409, 423, 429],
     async handler({ caller, body, reply }) {
       const request = { name: body.name, type: body.agent_type_id, plan: body.plan_id ?? "standard" };
-      return { instance_id: await agentInstances.create(caller, request, reply.request.ip) };
+      return { instance_id: await agentInstances.create(caller, request, actOf(caller, reply)) };
     },
   });
 
@@ -201,14 +201,14 @@ function addAgentBackupRoutes(endpoints: Endpoints, agentBackups: DeploymentFeat
     answer: BackupStarted,
     refusals: [404, 409],
     handler: async ({ caller, params, reply }) => ({
-      snapshot_name: await agentBackups.backup(caller, params.instance_id as DeploymentId, reply.request.ip),
+      snapshot_name: await agentBackups.backup(caller, params.instance_id as DeploymentId, actOf(caller, reply)),
     }),
   });
   own.delete(`${base}/:instance_id/backups/:backup_id`, {
     summary: "Delete a backup",
     refusals: [404, 409],
     handler: ({ caller, params, reply }) =>
-      agentBackups.remove(caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip),
+      agentBackups.remove(caller, params.instance_id as DeploymentId, params.backup_id, actOf(caller, reply)),
   });
   const ofBackup = [
     { path: "restore", summary: "Start to replace the volume by a backup", verb: agentBackups.restore },
@@ -220,7 +220,7 @@ function addAgentBackupRoutes(endpoints: Endpoints, agentBackups: DeploymentFeat
       idempotent: true,
       refusals: [404, 409],
       handler: ({ caller, params, reply }) =>
-        verb.call(agentBackups, caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip),
+        verb.call(agentBackups, caller, params.instance_id as DeploymentId, params.backup_id, actOf(caller, reply)),
     });
 }
 

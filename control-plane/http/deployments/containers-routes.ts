@@ -83,7 +83,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
         image: body.container_image,
         userData: body.cloud_init_user_data,
       };
-      const id = await containers.create(caller, request, reply.request.ip);
+      const id = await containers.create(caller, request, actOf(caller, reply));
       return { container_id: id };
     },
   });

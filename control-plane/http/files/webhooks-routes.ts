@@ -4,6 +4,7 @@ import { Type } from "typebox";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { WebhookSecret } from "../../webhooks/secrets.ts";
 import type { DeliveryRecord } from "../../webhooks/store.ts";
+import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { FileFeatures } from "./features.ts";
 
@@ -72,7 +73,7 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     ...secret,
     right: "manageKeys",
     summary: "Rotate the secret; the old one stays valid for 24 hours",
-    handler: async ({ caller, reply }) => renderSecret(await webhooks.rotate(caller.account, reply.request.ip)),
+    handler: async ({ caller, reply }) => renderSecret(await webhooks.rotate(actorOf(caller, reply))),
   });
   own.get("/v1/webhooks/deliveries", {
     isOpenToOperators: true,
@@ -114,7 +115,7 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     summary: "Repeat a finished delivery with the same id and body",
     refusals: [404, 409],
     async handler({ caller, params, reply }) {
-      await webhooks.replay(caller.account, params.webhook_id, reply.request.ip);
+      await webhooks.replay(actorOf(caller, reply), params.webhook_id);
       return shown(caller.account, params.webhook_id);
     },
   });

@@ -1,4 +1,5 @@
 // Lists and records of models, the schemas they are asked by, and what their owners change of them.
+import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { Caller } from "../../accounts/caller.ts";
 import { notAdmin } from "../../accounts/errors.ts";
@@ -8,7 +9,7 @@ import type { ServedModel } from "../../catalog/served-model.ts";
 import { ModelNotFound, modelNotAllowed } from "../../inference/errors.ts";
 import { isListed, mayUse } from "../../inference/may-use.ts";
 import { largeBodyBytes } from "../body/json-body.ts";
-import { originOf } from "../core/act-of.ts";
+import { actOf, originOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { isoTime } from "../deployments/render-deployment.ts";
 import { schemaVariantMissing } from "../errors/errors.ts";
@@ -133,7 +134,7 @@ function addModelOwnerRoutes(endpoints: Endpoints, { modelRecords: records, spin
     refusals: [404, 409],
     async handler({ params, query, caller, reply }) {
       const model = find(params.model_name, caller);
-      await records.remove(editorOf(caller, reply.request.ip), model, query.version);
+      await records.remove(editorOf(caller, reply), model, query.version);
       return { model_name: model.name, version: query.version };
     },
   });
@@ -148,7 +149,7 @@ function addModelOwnerRoutes(endpoints: Endpoints, { modelRecords: records, spin
     async handler({ params, body, caller, reply }) {
       if (body.featured !== undefined && !caller.isAdmin) throw notAdmin();
       const model = find(params.model_name, caller);
-      await records.change(editorOf(caller, reply.request.ip), model, changeOf(body));
+      await records.change(editorOf(caller, reply), model, changeOf(body));
       return { model_name: model.name };
     },
   });
@@ -161,7 +162,7 @@ function addModelOwnerRoutes(endpoints: Endpoints, { modelRecords: records, spin
     refusals: [404],
     async handler({ params, body, caller, reply }) {
       const model = find(params.model_name, caller);
-      await records.show(editorOf(caller, reply.request.ip), model, body.public);
+      await records.show(editorOf(caller, reply), model, body.public);
       return { model_name: model.name, public: body.public };
     },
   });
@@ -176,7 +177,11 @@ function readable(model: ServedModel | undefined, name: string, caller: Caller):
 
 const isOwn = (caller: Caller, { owner }: ServedModel): boolean => owner === caller.account;
 
-const editorOf = ({ account, isAdmin }: Caller, ip: string): Editor => ({ account, isAdmin, ip });
+const editorOf = (caller: Caller, reply: FastifyReply): Editor => ({
+  account: caller.account,
+  isAdmin: caller.isAdmin,
+  act: actOf(caller, reply),
+});
 
 function changeOf(body: MetaRequest): MetaChange {
   const time = (seconds: number | null | undefined) => (seconds == null ? seconds : seconds * 1000);

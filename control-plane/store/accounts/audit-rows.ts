@@ -41,12 +41,12 @@ export const auditAct = (
 export const auditSystem = (trx: Trx, action: Omit<AuditEntry, "actor" | "ip">): Promise<void> =>
   writeAudit(trx, { actor: "system", ip: "", ...action });
 
-/** Writes a change that an account made to itself. */
+/** Writes a change that an account made to itself, or to its `subject`. */
 export const auditOwn = (
   trx: Trx,
   { account, ip, by = account }: Actor,
   action: string,
-  change: Pick<AuditEntry, "before" | "after"> = {},
+  change: Partial<Pick<AuditEntry, "subject" | "before" | "after">> = {},
 ): Promise<void> => writeAudit(trx, { actor: by, action, subject: account, account, ip, ...change });
 
 export function createAuditStore(db: Db): AuditStore {

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { AgentType, BackupStore, Begun, Operation } from "../../agent-instances/store.ts";
-import { auditSystem, writeAudit } from "../accounts/audit-rows.ts";
+import { auditAct, auditSystem } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -33,7 +33,7 @@ export function createBackupStore(db: Db): BackupStore {
         .orderBy("createdAt", "desc")
         .execute(),
 
-    begin: (operation, of, by) =>
+    begin: (operation, of, act) =>
       inTransaction(db, async (trx): Promise<Begun> => {
         const agent = await trx
           .selectFrom("agentInstance")
@@ -81,9 +81,7 @@ export function createBackupStore(db: Db): BackupStore {
           .set((eb) => ({ revision: eb("revision", "+", 1n) }))
           .where("deployId", "=", of.id)
           .execute();
-        await writeAudit(trx, {
-          actor: by.account,
-          ip: by.ip,
+        await auditAct(trx, act, {
           account: of.account,
           action: `volume.${operation}`,
           subject: of.id,
@@ -93,7 +91,7 @@ export function createBackupStore(db: Db): BackupStore {
         return { kind: "begun", backup: of.backup };
       }),
 
-    remove: (of, by) =>
+    remove: (of, act) =>
       inTransaction(db, async (trx) => {
         const agent = await trx
           .selectFrom("agentInstance as a")
@@ -114,9 +112,7 @@ export function createBackupStore(db: Db): BackupStore {
           .where("state", "in", ["ready", "failed"])
           .executeTakeFirst();
         if (numUpdatedRows === 0n) return "no_backup";
-        await writeAudit(trx, {
-          actor: by.account,
-          ip: by.ip,
+        await auditAct(trx, act, {
           account: of.account,
           action: "volume.remove_backup",
           subject: of.id,

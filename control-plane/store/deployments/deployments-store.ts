@@ -12,7 +12,7 @@ import type {
   Present,
 } from "../../deployments/store.ts";
 import { lockAccount } from "../accounts/account-rows.ts";
-import { writeAudit } from "../accounts/audit-rows.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { readGpuUse } from "../accounts/quota-store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
@@ -502,7 +502,7 @@ export async function insertDeployment(trx: Trx, next: NewDeployment): Promise<v
   await insertSpec(trx, next.id, 1, { ...next, memory });
   // Rented machines cost money as long as they exist, so the audit log records who created one.
   if (next.kind === "model") return;
-  const { account, ip = "" } = next;
+  const { account, act = { by: account, ip: "" } } = next;
   const after = { name: next.modelName, gpu: next.gpu, num_gpus: next.numGpus, image: next.container?.image ?? null };
-  await writeAudit(trx, { actor: account, action: `${next.kind}.create`, subject: next.id, account, ip, after });
+  await auditAct(trx, act, { action: `${next.kind}.create`, subject: next.id, account, after });
 }

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { ClaimedDelivery, DeliveryRecord, WebhookDeliveryStore } from "../../webhooks/store.ts";
-import { writeAudit } from "../accounts/audit-rows.ts";
+import { auditOwn } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
@@ -108,12 +108,12 @@ export function createWebhookDeliveryStore(db: Db): WebhookDeliveryStore {
       return { delivery, attempts };
     },
 
-    replay: (account, webhookId, ip) =>
+    replay: (actor, webhookId) =>
       inTransaction(db, async (trx) => {
         const row = await trx
           .selectFrom("webhookDelivery")
           .select(["state", sql<boolean>`body is null`.as("isEmpty")])
-          .where("accountId", "=", account)
+          .where("accountId", "=", actor.account)
           .where("webhookId", "=", webhookId)
           .forUpdate()
           .executeTakeFirst();
@@ -125,7 +125,7 @@ export function createWebhookDeliveryStore(db: Db): WebhookDeliveryStore {
           .set({ state: "pending", finishedAt: null, tries: 0, dueAt: now })
           .where("webhookId", "=", webhookId)
           .execute();
-        await writeAudit(trx, { actor: account, action: "webhook.replay", subject: webhookId, account, ip });
+        await auditOwn(trx, actor, "webhook.replay", { subject: webhookId });
         return "replayed";
       }),
 

@@ -36,12 +36,12 @@ export function createWebhookSecretStore(db: Db): WebhookSecretStore {
       return read(account);
     },
 
-    rotateSecret: (account, sealed, overlapMs, ip) =>
+    rotateSecret: (actor, sealed, overlapMs) =>
       inTransaction(db, async (trx) => {
-        if (!(await lockAccount(trx, account, "forShare"))) return undefined;
+        if (!(await lockAccount(trx, actor.account, "forShare"))) return undefined;
         const row = await trx
           .insertInto("webhookSecret")
-          .values({ accountId: account, sealed, previousSealed: null, previousUntil: null })
+          .values({ accountId: actor.account, sealed, previousSealed: null, previousUntil: null })
           .onConflict((at) =>
             at.column("accountId").doUpdateSet((eb) => ({
               sealed: eb.ref("excluded.sealed"),
@@ -52,7 +52,7 @@ export function createWebhookSecretStore(db: Db): WebhookSecretStore {
           )
           .returning(columns)
           .executeTakeFirstOrThrow();
-        await auditOwn(trx, { account, ip }, "webhook.rotate");
+        await auditOwn(trx, actor, "webhook.rotate");
         return row;
       }),
   });

@@ -8,7 +8,7 @@ import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
 import type { HostId, InstanceId, RequestId } from "../../../proto/ids.ts";
 import { workspace } from "../../fakes/agent-instance-ports.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ada, bob, hostView, ip, made, openWorld, request, saved, type World } from "./world.ts";
+import { act, ada, bob, hostView, ip, made, openWorld, request, saved, type World } from "./world.ts";
 
 const byAda = { by: ada.account, ip, note: "" };
 let postgres: TestPostgres;
@@ -24,7 +24,7 @@ afterAll(async () => {
 beforeEach(() => world.empty());
 
 test("a missing dashboard is reported to the owner of the instance, and to others as an unknown instance", async () => {
-  const id = await world.instances.create(ada, request, ip);
+  const id = await world.instances.create(ada, request, act);
   const by = { ip, port: 8080, key: undefined, login: undefined };
   await expect(world.instances.launchToken(ada, id, by)).rejects.toThrow(/Workspace has no dashboard/);
   await expect(world.instances.launchToken(bob, id, by)).rejects.toMatchObject({ code: "agent_not_found" });
@@ -32,7 +32,7 @@ test("a missing dashboard is reported to the owner of the instance, and to other
 
 describe("creating an agent instance", () => {
   test("stores the record; no other account sees it", async () => {
-    const id = await world.instances.create(ada, request, ip);
+    const id = await world.instances.create(ada, request, act);
     expect(await world.instances.get(ada, id)).toMatchObject({
       type: "workspace",
       plan: "standard",
@@ -44,7 +44,7 @@ describe("creating an agent instance", () => {
   });
 
   test("is placed by its image and plan; a host that does not allow it, or has no volumes, gives a reason", async () => {
-    const id = await world.instances.create(ada, request, ip);
+    const id = await world.instances.create(ada, request, act);
     const { deployment } = await world.instances.get(ada, id);
     const rules = { unavailable: "", images: { own: [], allowed: [workspace.image] }, volumesUnavailable: "" };
     const why = (over: Partial<typeof rules>) => {
@@ -58,28 +58,28 @@ describe("creating an agent instance", () => {
 
   test("is refused with the reason: type, plan, name, count, funds, capacity", async () => {
     const { create } = world.instances;
-    await expect(create(ada, { ...request, type: "none" }, ip)).rejects.toThrow(/no agent type none/);
-    await expect(create(ada, { ...request, plan: "huge" }, ip)).rejects.toThrow(/it has standard/);
-    for (const name of ["a", "b"]) await create(ada, { ...request, name }, ip);
-    await expect(create(ada, { ...request, name: "a" }, ip)).rejects.toMatchObject({ code: "name_taken" });
-    await create(ada, { ...request, name: "c" }, ip);
-    await expect(create(ada, { ...request, name: "d" }, ip)).rejects.toMatchObject({ code: "agent_limit_reached" });
-    expect(await create(bob, { ...request, name: "a" }, ip)).toMatch(/^agent-/);
+    await expect(create(ada, { ...request, type: "none" }, act)).rejects.toThrow(/no agent type none/);
+    await expect(create(ada, { ...request, plan: "huge" }, act)).rejects.toThrow(/it has standard/);
+    for (const name of ["a", "b"]) await create(ada, { ...request, name }, act);
+    await expect(create(ada, { ...request, name: "a" }, act)).rejects.toMatchObject({ code: "name_taken" });
+    await create(ada, { ...request, name: "c" }, act);
+    await expect(create(ada, { ...request, name: "d" }, act)).rejects.toMatchObject({ code: "agent_limit_reached" });
+    expect(await create(bob, { ...request, name: "a" }, act)).toMatch(/^agent-/);
     world.given.funds = 5n;
     world.given.needed = 6n;
-    await expect(create(bob, request, ip)).rejects.toMatchObject({ code: "insufficient_quota" });
+    await expect(create(bob, request, act)).rejects.toMatchObject({ code: "insufficient_quota" });
     world.given.funds = null;
     world.given.hosts = [{ ...hostView, inventory: { ...hostView.inventory, memoryBytes: 1024 } }];
-    await expect(create(bob, request, ip)).rejects.toThrow(/host-1: 0 of its 0 MiB of memory are free/);
+    await expect(create(bob, request, act)).rejects.toThrow(/host-1: 0 of its 0 MiB of memory are free/);
     world.given.hosts = [{ ...hostView, inventory: { ...hostView.inventory, drivers: ["process"] } }];
-    const never = create(bob, request, ip);
+    const never = create(bob, request, act);
     await expect(never).rejects.toThrow(/host-1: it has no container engine.* needs a host with the Docker driver/);
     await expect(never).rejects.not.toThrow(/again later/i);
     world.given.hosts = [...world.given.hosts, { ...hostView, id: "host-2" as HostId, state: "lost" }];
-    await expect(create(bob, request, ip)).rejects.toThrow(/again later/i);
+    await expect(create(bob, request, act)).rejects.toThrow(/again later/i);
     world.given.hosts = [];
-    await expect(create(bob, request, ip)).rejects.toMatchObject({ code: "no_capacity" });
-    await expect(create({ ...bob, suspendReason: "balance" }, request, ip)).rejects.toThrow(/suspended/i);
+    await expect(create(bob, request, act)).rejects.toMatchObject({ code: "no_capacity" });
+    await expect(create({ ...bob, suspendReason: "balance" }, request, act)).rejects.toThrow(/suspended/i);
   });
 
   test("is audited with the address of the caller, as is its deletion", async () => {
@@ -93,15 +93,15 @@ describe("creating an agent instance", () => {
       .execute();
     const common = { actor: ada.account, accountId: ada.account };
     expect(rows).toMatchObject([
-      { ...common, action: "agent_instance.create", ip, before: null, after: { name: "mine" } },
+      { ...common, action: "agent_instance.create", actor: act.by, ip, before: null, after: { name: "mine" } },
       { ...common, action: "agent_instance.delete", ip: "203.0.113.10", before: { name: "mine" }, after: null },
     ]);
   });
 
   test("creates one for two concurrent requests of one name", async () => {
     const both = await Promise.allSettled([
-      world.instances.create(ada, request, ip),
-      world.instances.create(ada, request, ip),
+      world.instances.create(ada, request, act),
+      world.instances.create(ada, request, act),
     ]);
     expect(both.filter((one) => one.status === "fulfilled")).toHaveLength(1);
   });
@@ -166,7 +166,7 @@ describe("an agent instance's life", () => {
 describe("an operation on its volume", () => {
   test("is sent to the host that has the volume, whose report becomes a backup", async () => {
     const id = await made(world);
-    const backup = await world.backups.backup(ada, id, "198.51.100.1");
+    const backup = await world.backups.backup(ada, id, act);
     const [command] = await world.open();
     expect(command).toMatchObject({
       hostId: "host-1",
@@ -180,20 +180,20 @@ describe("an operation on its volume", () => {
     expect(ended.reduce((a, b) => a + b, 0)).toBe(1);
     expect(await world.backups.list(ada, id)).toMatchObject([{ id: backup, state: "ready", sizeBytes: 1234 }]);
     expect(await world.instances.get(ada, id)).toMatchObject({ operation: null, lastFault: "" });
-    await world.backups.restore(ada, id, backup, "");
+    await world.backups.restore(ada, id, backup, act);
     expect((await world.open())[0]?.arguments).toMatchObject({ sha256: "ab", size_bytes: 1234 });
-    const { rows } = await sql<{ action: string; ip: string }>`
-      select action, ip from audit where subject = ${id} order by audit_id`.execute(world.db);
+    const { rows } = await sql<{ action: string; actor: string; ip: string }>`
+      select action, actor, ip from audit where subject = ${id} order by audit_id`.execute(world.db);
     expect(rows).toEqual([
-      { action: "agent_instance.create", ip },
-      { action: "volume.backup", ip: "198.51.100.1" },
-      { action: "volume.restore", ip: "" },
+      { action: "agent_instance.create", actor: act.by, ip },
+      { action: "volume.backup", actor: act.by, ip },
+      { action: "volume.restore", actor: act.by, ip },
     ]);
   });
 
   test("runs alone: one of ten concurrent requests succeeds, and nothing else may change the instance meanwhile", async () => {
     const id = await made(world);
-    const all = await Promise.allSettled(Array.from({ length: 10 }, () => world.backups.backup(ada, id, "")));
+    const all = await Promise.allSettled(Array.from({ length: 10 }, () => world.backups.backup(ada, id, act)));
     const refused = all.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
     expect(refused).toHaveLength(9);
     for (const reason of refused) expect(reason).toMatchObject({ code: "operation_running" });
@@ -209,7 +209,7 @@ describe("an operation on its volume", () => {
     for (let round = 0; round < 5; round++) {
       const id = await made(world, `round-${round}`);
       const [backup, stop] = await Promise.allSettled([
-        world.backups.backup(ada, id, ""),
+        world.backups.backup(ada, id, act),
         world.instances.stop(ada, id, byAda),
       ]);
       expect([backup.status, stop.status].sort()).toEqual(["fulfilled", "rejected"]);
@@ -227,7 +227,7 @@ describe("an operation on its volume", () => {
   ])("that ends as %s frees the instance and says why", async (outcome, why) => {
     const id = await made(world);
     const backup = await saved(world, id);
-    await world.backups.restore(ada, id, backup, "");
+    await world.backups.restore(ada, id, backup, act);
     await world.told("volume.restore", outcome, {}, "EACCES: open '/srv/agent/volumes/x'");
     await world.backups.settle();
     const after = await world.instances.get(ada, id);
@@ -240,13 +240,13 @@ describe("an operation on its volume", () => {
       .where("subject", "=", id)
       .execute();
     expect(audited).toContainEqual({ accountId: null, after: expect.objectContaining({ outcome }) });
-    await world.backups.restore(ada, id, backup, "");
+    await world.backups.restore(ada, id, backup, act);
     expect((await world.instances.get(ada, id)).lastFault).toBe("");
   });
 
   test("that failed for a reason that its owner can fix reports that reason", async () => {
     const id = await made(world);
-    await world.backups.backup(ada, id, "");
+    await world.backups.backup(ada, id, act);
     await world.told("volume.backup", "failed", {}, "The host has no disk space left.");
     await sql`update host_command set error_code = 'no_space'`.execute(world.db);
     await world.backups.settle();
@@ -257,7 +257,7 @@ describe("an operation on its volume", () => {
     const id = await made(world);
     const backup = await saved(world, id);
     await world.runs(id, "failed");
-    await world.backups.restore(ada, id, backup, "");
+    await world.backups.restore(ada, id, backup, act);
     await world.told("volume.restore", "done");
     await world.backups.settle();
     expect(await world.instances.get(ada, id)).toMatchObject({ operation: null, lastFault: "" });
@@ -265,26 +265,26 @@ describe("an operation on its volume", () => {
   });
 
   test("is refused before the first start, for another's instance, an unknown backup, and one that failed", async () => {
-    const id = await world.instances.create(ada, request, ip);
-    await expect(world.backups.backup(ada, id, "")).rejects.toThrow(errors.AgentWrongState);
+    const id = await world.instances.create(ada, request, act);
+    await expect(world.backups.backup(ada, id, act)).rejects.toThrow(errors.AgentWrongState);
     await sql`update deployment set status = 'stopped' where deploy_id = ${id}`.execute(world.db);
-    await expect(world.backups.backup(ada, id, "")).rejects.toThrow(/never started/);
+    await expect(world.backups.backup(ada, id, act)).rejects.toThrow(/never started/);
     await world.runs(id);
-    await expect(world.backups.backup(bob, id, "")).rejects.toMatchObject({ code: "agent_not_found" });
+    await expect(world.backups.backup(bob, id, act)).rejects.toMatchObject({ code: "agent_not_found" });
     await expect(world.backups.list(bob, id)).rejects.toMatchObject({ code: "agent_not_found" });
-    const backup = await world.backups.backup(ada, id, "");
+    const backup = await world.backups.backup(ada, id, act);
     await world.told("volume.backup", "failed", {}, "no");
     await world.backups.settle();
-    await expect(world.backups.restore(ada, id, backup, "")).rejects.toMatchObject({ code: "backup_not_found" });
+    await expect(world.backups.restore(ada, id, backup, act)).rejects.toMatchObject({ code: "backup_not_found" });
     const good = await saved(world, id);
-    await expect(world.backups.restore(bob, id, good, "")).rejects.toMatchObject({ code: "agent_not_found" });
+    await expect(world.backups.restore(bob, id, good, act)).rejects.toMatchObject({ code: "agent_not_found" });
     const other = await made(world, "other");
-    await expect(world.backups.restore(ada, other, good, "")).rejects.toMatchObject({ code: "backup_not_found" });
+    await expect(world.backups.restore(ada, other, good, act)).rejects.toMatchObject({ code: "backup_not_found" });
   });
 
   test("of a host without reports for hours does not block the instance forever", async () => {
     const id = await made(world);
-    await world.backups.backup(ada, id, "");
+    await world.backups.backup(ada, id, act);
     await world.backups.settle();
     expect((await world.instances.get(ada, id)).operation).toBe("backup");
     await sql`update agent_instance set operation_at = now() - interval '3 hours'`.execute(world.db);
@@ -302,7 +302,7 @@ describe("an operation on its volume", () => {
   test("creates ten manual backups of one instance and gives the reason for refusing an eleventh", async () => {
     const id = await made(world);
     for (let n = 0; n < 10; n++) await saved(world, id);
-    await expect(world.backups.backup(ada, id, "")).rejects.toMatchObject({ code: "backup_limit_reached" });
+    await expect(world.backups.backup(ada, id, act)).rejects.toMatchObject({ code: "backup_limit_reached" });
     expect(await world.open()).toEqual([]);
     expect(await world.backups.list(ada, id)).toHaveLength(10);
   });
@@ -312,21 +312,21 @@ describe("an operation on its volume", () => {
     for (let n = 0; n < 10; n++) await saved(world, id);
     const [newest, next] = await world.backups.list(ada, id);
     const name = newest?.id ?? "";
-    await expect(world.backups.remove(bob, id, name, ip)).rejects.toMatchObject({ code: "agent_not_found" });
-    await expect(world.backups.remove(ada, id, "bk-none", ip)).rejects.toMatchObject({ code: "backup_not_found" });
-    await world.backups.restore(ada, id, name, ip);
-    await expect(world.backups.remove(ada, id, name, ip)).rejects.toMatchObject({ code: "operation_running" });
-    await world.backups.remove(ada, id, next?.id ?? "", ip);
+    await expect(world.backups.remove(bob, id, name, act)).rejects.toMatchObject({ code: "agent_not_found" });
+    await expect(world.backups.remove(ada, id, "bk-none", act)).rejects.toMatchObject({ code: "backup_not_found" });
+    await world.backups.restore(ada, id, name, act);
+    await expect(world.backups.remove(ada, id, name, act)).rejects.toMatchObject({ code: "operation_running" });
+    await world.backups.remove(ada, id, next?.id ?? "", act);
     await world.told("volume.restore", "done");
     await world.backups.settle();
-    await world.backups.remove(ada, id, name, ip);
+    await world.backups.remove(ada, id, name, act);
     expect(await world.backups.list(ada, id)).toHaveLength(8);
-    await expect(world.backups.remove(ada, id, name, ip)).rejects.toMatchObject({ code: "backup_not_found" });
+    await expect(world.backups.remove(ada, id, name, act)).rejects.toMatchObject({ code: "backup_not_found" });
     const asked = (await world.open()).map((one) => [one.kind, (one.arguments as { key: string }).key]);
     const keyOf = (backup: string) => `backups/${id}/${backup}.tar.zst`;
     const keys = [next?.id ?? "", name].map((one) => ["volume.remove_backup", keyOf(one)]);
     expect(asked).toEqual(keys);
-    expect(await world.backups.backup(ada, id, "")).toMatch(/^bk-/);
+    expect(await world.backups.backup(ada, id, act)).toMatch(/^bk-/);
     const audited = await world.db
       .selectFrom("audit")
       .select("before")

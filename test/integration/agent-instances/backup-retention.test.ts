@@ -2,7 +2,7 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { ada, ip, made, openWorld, saved, type World } from "./world.ts";
+import { act, ada, ip, made, openWorld, saved, type World } from "./world.ts";
 
 let postgres: TestPostgres;
 let world: World;
@@ -63,7 +63,7 @@ describe("schedule and retention", () => {
 
   test("a failed backup of a living instance is shown for a week and then removed from the store", async () => {
     const id = await made(world);
-    await world.backups.backup(ada, id, "");
+    await world.backups.backup(ada, id, act);
     await world.told("volume.backup", "failed");
     await world.backups.maintain();
     await sql`update instance_backup set finished_at = now() - interval '6 days'`.execute(world.db);

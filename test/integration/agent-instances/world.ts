@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import pino from "pino";
 import { permissions } from "../../../control-plane/accounts/permissions.ts";
+import type { Act } from "../../../control-plane/act.ts";
 import { createAgentInstances } from "../../../control-plane/agent-instances/agent-instances.ts";
 import { createAgentBackups } from "../../../control-plane/agent-instances/backups.ts";
 import { dashboardAddress } from "../../../control-plane/agent-instances/dashboard-address.ts";
@@ -38,6 +39,8 @@ export const hostView: HostView = {
 } as unknown as HostView;
 
 export const ip = "203.0.113.9";
+/** A person who acts in an account that is not their own. */
+export const act: Act = { by: "u:person", ip, note: "" };
 export const request = { name: "mine", type: "workspace", plan: "standard" };
 
 export type World = Awaited<ReturnType<typeof openWorld>>;
@@ -145,14 +148,14 @@ export async function openWorld(url: string) {
 
 /** An instance of ada's that runs. */
 export async function made(world: World, name = "mine"): Promise<DeploymentId> {
-  const id = await world.instances.create(ada, { ...request, name }, ip);
+  const id = await world.instances.create(ada, { ...request, name }, act);
   await world.runs(id);
   return id;
 }
 
 /** A backup that is ready. */
 export async function saved(world: World, id: DeploymentId) {
-  const backup = await world.backups.backup(ada, id, "");
+  const backup = await world.backups.backup(ada, id, act);
   await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1234 });
   await world.backups.settle();
   return backup;

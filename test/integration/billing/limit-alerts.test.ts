@@ -183,7 +183,7 @@ describe("the call of an alert", () => {
       return found;
     }, patience);
     const id = deliveries[0]?.webhookId as string;
-    await webhooks.replay(account, id, "");
+    await webhooks.replay({ account, ip: "" }, id);
     await vi.waitFor(() => expect(webhooks.receiver.calls.filter((call) => call.id === id)).toHaveLength(2), patience);
     expect((await webhooks.delivery(account, id)).delivery).toMatchObject({
       event: "limit.alert",

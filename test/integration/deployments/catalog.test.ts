@@ -147,11 +147,15 @@ describe("an offered model", () => {
 
 describe("the record of a model", () => {
   const rates = { input: 20_000_000n, cachedInput: 10_000_000n, output: 40_000_000n };
-  const asAda = { account: ada.account, isAdmin: false, ip: "127.0.0.1" };
+  const asAda = { account: ada.account, isAdmin: false, act: { by: "u:person", ip: "127.0.0.1", note: "" } };
   const audited = async () =>
     (
-      await replica.db.selectFrom("audit").select(["action", "subject"]).where("action", "like", "model.%").execute()
-    ).map(({ action, subject }) => `${action} ${subject}`);
+      await replica.db
+        .selectFrom("audit")
+        .select(["actor", "action", "subject"])
+        .where("action", "like", "model.%")
+        .execute()
+    ).map(({ actor, action, subject }) => `${actor} ${action} ${subject}`);
   function records() {
     const catalog = createCatalogStore(replica.db);
     const directory = createDirectory(catalog);
@@ -200,7 +204,7 @@ describe("the record of a model", () => {
     ])
       await expect(act()).rejects.toMatchObject({ code: "not_model_owner" });
     expect(directory.resolve("org/beside", bob)).toBeUndefined();
-    expect(await audited()).toContain("model.show org/beside");
+    expect(await audited()).toContain("u:person model.show org/beside");
   });
 
   it("of an offered model has the description of the offer, and hiding it ends the offer", async () => {
@@ -231,6 +235,6 @@ describe("the record of a model", () => {
     expect((await replica.deploymentStore.get(id, ada.account))?.status).toBe("deleted");
     expect(directory.find("org/beside", ada.account)).toBeUndefined();
     expect(await replica.db.selectFrom("modelMeta").selectAll().execute()).toEqual([]);
-    expect(await audited()).toEqual(["model.describe org/beside", "model.forget org/beside"]);
+    expect(await audited()).toEqual(["u:person model.describe org/beside", "u:person model.forget org/beside"]);
   });
 });

@@ -94,7 +94,7 @@ describe("a deployment's kind", () => {
     await expect(getDeployment(store, ada.account, container.id)).rejects.toThrow(DeploymentNotFound);
     expect(await getDeployment(store, ada.account, container.id, "container")).toMatchObject({ id: container.id });
     // Whoever leaves takes everything along.
-    await deleteDeployments(store, ada.account);
+    await deleteDeployments(store, { account: ada.account, ip: "" });
     expect((await store.list(ada.account, undefined, undefined)).map((one) => one.status)).toEqual(
       Array(3).fill("deleted"),
     );
@@ -102,10 +102,13 @@ describe("a deployment's kind", () => {
 
   it("of a rented machine is audited from creation to deletion, with the address of the caller", async () => {
     const store = createDeploymentStore(database.db);
-    const [container, model] = [wanted("container"), wanted("model")].map((one) => ({ ...one, ip: "203.0.113.9" }));
+    const [container, model] = [wanted("container"), wanted("model")].map((one) => ({
+      ...one,
+      act: { by: "u:person", ip: "203.0.113.9", note: "" },
+    }));
     for (const one of [container, model] as NewDeployment[]) {
       await store.insert(one, () => {});
-      await deleteDeployment(store, ada.account, one.id, one.kind, { by: ada.account, ip: "203.0.113.10", note: "" });
+      await deleteDeployment(store, ada.account, one.id, one.kind, { by: "u:person", ip: "203.0.113.10", note: "" });
     }
     const rows = await database.db
       .selectFrom("audit")
@@ -113,10 +116,11 @@ describe("a deployment's kind", () => {
       .where("subject", "in", [container?.id ?? "", model?.id ?? ""])
       .orderBy("auditId")
       .execute();
-    const common = { subject: container?.id, actor: ada.account };
+    const common = { actor: "u:person" };
     expect(rows).toEqual([
-      { ...common, action: "container.create", ip: "203.0.113.9" },
-      { ...common, action: "container.delete", ip: "203.0.113.10" },
+      { ...common, subject: container?.id, action: "container.create", ip: "203.0.113.9" },
+      { ...common, subject: container?.id, action: "container.delete", ip: "203.0.113.10" },
+      { ...common, subject: model?.id, action: "deployment.delete", ip: "203.0.113.10" },
     ]);
   });
 });

@@ -266,7 +266,7 @@ describe("due calls", () => {
     const metrics = await registry.metrics();
     expect(metrics).toContain('stoker_webhook_deliveries_total{outcome="4xx"} 8');
     expect(metrics).toContain('stoker_webhook_deliveries_total{outcome="exhausted"} 1');
-    await expect(world.replay(account, "msg_00000000000000000000000002", "")).rejects.toMatchObject({
+    await expect(world.replay({ account, ip: "" }, "msg_00000000000000000000000002")).rejects.toMatchObject({
       code: "webhook_delivery_not_found",
     });
   });

@@ -57,10 +57,9 @@ it("calls of an account store responses within its limit: the oldest delivered o
   expect((await records.deliveries(account, undefined, 10)).map(({ state }) => state).toSorted()).toEqual([
     ...["delivered", "delivered", "exhausted", "pending"],
   ]);
-  expect([await records.replay(account, first, "ip"), await records.replay(account, second, "ip")]).toEqual([
-    "empty",
-    "replayed",
-  ]);
+  expect([await records.replay({ account, ip: "" }, first), await records.replay({ account, ip: "" }, second)]).toEqual(
+    ["empty", "replayed"],
+  );
   // What is not told yet is never let go.
   const fourth = await answer(900);
   expect(await kept()).toEqual([second, third, fourth]);

@@ -181,7 +181,7 @@ describe("the secret of an account", () => {
     expect(new Set(all.map(({ secret }) => secret))).toEqual(new Set([old]));
     expect(old).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     expect((await world.secret(other)).secret).not.toBe(old);
-    const fresh = await world.rotate(account, ip);
+    const fresh = await world.rotate({ account, ip, by: "u:person" });
     expect(fresh.secret).not.toBe(old);
     expect((fresh.previousUntilMs as number) / 3_600_000 - Date.now() / 3_600_000).toBeCloseTo(24, 0);
     await world.ended(account, await world.ask(await world.callerIn(account)));
@@ -196,8 +196,8 @@ describe("the secret of an account", () => {
     expect(verified(fresh.secret, world.receiver.calls[1] as never)).toBeDefined();
     const { rows } = await world.pool.query("select encode(sealed, 'escape') as text from webhook_secret");
     expect(rows.map((row) => row.text).join()).not.toContain("whsec_");
-    const audit = await world.pool.query("select action from audit where action like 'webhook.%'");
-    expect(audit.rows).toEqual([{ action: "webhook.rotate" }]);
+    const audit = await world.pool.query("select actor, action from audit where action like 'webhook.%'");
+    expect(audit.rows).toEqual([{ actor: "u:person", action: "webhook.rotate" }]);
   });
 });
 
@@ -220,15 +220,18 @@ describe("the log of calls", () => {
     expect(attempts[0]?.answer.length).toBeLessThanOrEqual(1024);
     expect(delivery).toMatchObject({ attempts: 3, state: "delivered", nextAttemptAtMs: null });
 
-    await world.replay(account, webhookId, ip);
+    await world.replay({ account, ip, by: "u:person" }, webhookId);
     await vi.waitFor(() => expect(world.receiver.calls).toHaveLength(4), patience);
     await world.ended(account, requestId);
     expect(new Set(world.receiver.calls.map(({ id, body }) => `${id} ${body.toString("base64")}`)).size).toBe(1);
 
+    const audit = await world.pool.query("select actor, subject from audit where action = 'webhook.replay'");
+    expect(audit.rows).toEqual([{ actor: "u:person", subject: webhookId }]);
+
     expect(await world.deliveries(other, undefined, 10)).toEqual({ deliveries: [], nextCursor: null });
     const refusal = { code: "webhook_delivery_not_found" };
     await expect(world.delivery(other, webhookId)).rejects.toMatchObject(refusal);
-    await expect(world.replay(other, webhookId, ip)).rejects.toMatchObject(refusal);
+    await expect(world.replay({ account: other, ip }, webhookId)).rejects.toMatchObject(refusal);
   });
 
   it("is paginated, newest first", async () => {
