@@ -7,6 +7,7 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { actingAs, chooseOrganization, chosenOrganization, setActingAs } from "../api/acting.ts";
 import { ApiError, createApi } from "../api/client.ts";
 import { ApiContext } from "../api/context.ts";
+import { afterEntrance, isEntrance } from "../domain/entrance.ts";
 import { text } from "../text/common.ts";
 import { ErrorNotice } from "../ui/notice.tsx";
 import { base } from "./base.ts";
@@ -117,12 +118,12 @@ export function App(): ReactNode {
   if (session.is === "out") {
     const entered = async ({ must_enrol: mustEnrol }: SessionAnswer) => {
       if (!mustEnrol && returnToCli()) return;
-      if (isEntrance(location.pathname)) history.replaceState(null, "", afterEntrance());
+      if (isEntrance(location.pathname)) history.replaceState(null, "", afterEntrance(location.search, base));
       await enter();
     };
     const signedUp = async (key: string) => {
       setNewKey(key);
-      history.replaceState(null, "", afterEntrance());
+      history.replaceState(null, "", afterEntrance(location.search, base));
       await enter();
     };
     return (
@@ -182,15 +183,6 @@ export function App(): ReactNode {
     </ApiContext.Provider>
   );
 }
-
-/** Where a visitor wanted to go: the approval of a command line, or an invitation. */
-function afterEntrance(): string {
-  const query = new URLSearchParams(location.search);
-  if (query.has("ticket")) return `${base}/join${location.search}`;
-  return query.has("cli") ? `${base}/security${location.search}` : base;
-}
-
-const isEntrance = (path: string): boolean => /\/sign-(in|up)\/?$/.test(path);
 
 function Waiting(): ReactNode {
   return (

@@ -3,7 +3,9 @@ import { Button, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { useGet } from "../api/hooks.ts";
+import { afterProvider } from "../domain/entrance.ts";
 import { text } from "../text/sign-in.ts";
+import { base } from "./base.ts";
 
 type Offered = Responses["GET /v1/auth/providers"];
 
@@ -19,9 +21,7 @@ export function ProviderButtons({ email, isFresh = false }: ProviderButtonsProps
   const { data } = useGet<Offered>(`/v1/auth/providers${query}`);
   if (!data || data.providers.length === 0) return null;
   const cli = new URLSearchParams(location.search).get("cli");
-  const target = new URLSearchParams({
-    return_to: cli === null ? pageAfter() : `/login?cli=${encodeURIComponent(cli)}`,
-  });
+  const target = new URLSearchParams({ return_to: afterProvider(location.pathname, location.search, base) });
   // A command line receives a key, so the provider's own session does not suffice.
   if (isFresh || cli !== null) target.set("fresh", "1");
   if (email !== undefined) target.set("email", email);
@@ -35,7 +35,3 @@ export function ProviderButtons({ email, isFresh = false }: ProviderButtonsProps
     </Stack>
   );
 }
-
-/** The pages of sign-in lead to the overview. */
-const pageAfter = (): string =>
-  /\/(sign-in|sign-up)$/.test(location.pathname) ? "/console" : location.pathname + location.search;
