@@ -16,7 +16,7 @@ import { parseArgs } from "node:util";
 import { openSection, releaseSection, sectionOf } from "./release/changelog.ts";
 import { openRepository } from "./release/registry.ts";
 import { attest, readPrivateKey, readPublicKey, signImage, statementsOf, verifyImage } from "./release/signatures.ts";
-import { contentsOf, provenanceOf } from "./release/statements.ts";
+import { contentsOf, missingTypes, provenanceOf } from "./release/statements.ts";
 import { currentVersion, setVersion } from "./release/version.ts";
 
 const root = resolve(import.meta.dirname, "..");
@@ -121,7 +121,10 @@ async function verify(): Promise<void> {
     await verifyImage(repository, found.digest, key);
     const statements = await statementsOf(repository, found.digest, key);
     const kinds = statements.map(({ predicateType }) => predicateType).join(", ");
-    console.log(`${repository.repository}@${found.digest}: signed; attested: ${kinds || "nothing"}`);
+    const missing = missingTypes(statements);
+    if (missing.length > 0)
+      throw new Error(`${repository.repository}@${found.digest} is signed, but not attested: ${missing.join(", ")}.`);
+    console.log(`${repository.repository}@${found.digest}: signed; attested: ${kinds}`);
   }
 }
 

@@ -18,6 +18,13 @@ export interface Built {
   readonly finishedAt: Date;
 }
 
+const provenanceType = "https://slsa.dev/provenance/v1";
+const contentsType = "https://cyclonedx.org/bom";
+
+/** Types of the statements that a released image lacks. */
+export const missingTypes = (statements: readonly Pick<Statement, "predicateType">[]): readonly string[] =>
+  [provenanceType, contentsType].filter((type) => !statements.some(({ predicateType }) => predicateType === type));
+
 const statementAbout = (
   built: Pick<Built, "name" | "digest">,
   predicateType: string,
@@ -32,7 +39,7 @@ const statementAbout = (
 /** https://slsa.dev/spec/v1.0/provenance */
 export function provenanceOf(built: Built): Statement {
   const baseDigest = /@sha256:([0-9a-f]{64})$/.exec(built.base)?.[1];
-  return statementAbout(built, "https://slsa.dev/provenance/v1", {
+  return statementAbout(built, provenanceType, {
     buildDefinition: {
       buildType: "urn:stoker:build:runtime-image:1",
       externalParameters: { target: built.target, base: built.base },
@@ -52,5 +59,5 @@ export function provenanceOf(built: Built): Statement {
 
 /** `bom`: the CycloneDX document in the image. */
 export function contentsOf(built: Pick<Built, "name" | "digest">, bom: unknown): Statement {
-  return statementAbout(built, "https://cyclonedx.org/bom", bom);
+  return statementAbout(built, contentsType, bom);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { openSection, releaseSection, sectionOf } from "../../../scripts/release/changelog.ts";
-import { provenanceOf } from "../../../scripts/release/statements.ts";
+import { contentsOf, missingTypes, provenanceOf } from "../../../scripts/release/statements.ts";
 import { withVersion } from "../../../scripts/release/version.ts";
 
 const log = "# Changelog\n\nFor operators.\n\n## 0.2.0 (unreleased)\n\n- New.\n\n## 0.1.0 (2026-01-01)\n\n- First.\n";
@@ -69,6 +69,13 @@ describe("the provenance of an image", () => {
       },
       runDetails: { metadata: { startedOn: "1970-01-01T00:00:00.000Z", finishedOn: "1970-01-01T00:01:00.000Z" } },
     });
+  });
+
+  it("is complete with the provenance and the contents only", () => {
+    const [provenance, contents] = [provenanceOf(built), contentsOf(built, {})];
+    expect(missingTypes([provenance, contents])).toEqual([]);
+    expect(missingTypes([provenance])).toEqual(["https://cyclonedx.org/bom"]);
+    expect(missingTypes([])).toEqual(["https://slsa.dev/provenance/v1", "https://cyclonedx.org/bom"]);
   });
 
   it("claims no digest of a base that was made on the building machine", () => {
