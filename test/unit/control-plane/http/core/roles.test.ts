@@ -55,6 +55,67 @@ function expected({ method, path, tags, security }: (typeof all)[number]): reado
   return method === "GET" ? ["read", "admin"] : ["admin"];
 }
 
+/** Routes of the rights that concern money, keys, members and sign-in, by hand: a route must not lose its right unnoticed. */
+const routesOf: Readonly<Partial<Record<Right, readonly string[]>>> = {
+  readMoney: [
+    "GET /payment/config",
+    "GET /payment/funds",
+    "GET /payment/invoices",
+    "GET /payment/invoices/{invoice_id}",
+    "GET /payment/key-limits",
+    "GET /payment/limit-alerts",
+    "GET /payment/program/application",
+  ],
+  changeMoney: [
+    "GET /payment/billing-portal",
+    "PATCH /v1/projects/{project_id}",
+    "POST /payment/config",
+    "POST /payment/funds",
+    "POST /payment/key-limits",
+    "POST /payment/program/application",
+    "POST /payment/topup",
+  ],
+  manageKeys: [
+    "DELETE /v1/projects/{project_id}",
+    "DELETE /v1/workload-identities/{id}",
+    "POST /v1/projects",
+    "POST /v1/workload-identities",
+  ],
+  manageMembers: [
+    "DELETE /v1/invitations/{id}",
+    "GET /v1/invitations",
+    "PATCH /v1/members/{id}",
+    "POST /v1/invitations",
+    "POST /v1/service-accounts",
+  ],
+  manageAccount: ["PATCH /v1/me", "POST /v1/me/team_display_name"],
+  closeAccount: ["DELETE /v1/me"],
+  readSignIn: [
+    "GET /v1/auth/session",
+    "GET /v1/me/factors",
+    "GET /v1/me/identities",
+    "GET /v1/me/sessions",
+    "GET /v1/organizations",
+    "POST /v1/invitations/preview",
+  ],
+  changeSignIn: [
+    "DELETE /v1/me/factors/{id}",
+    "DELETE /v1/me/identities/{id}",
+    "DELETE /v1/me/sessions/{id}",
+    "PATCH /v1/me/factors/{id}",
+    "POST /v1/auth/sign-in-link",
+    "POST /v1/auth/sign-out",
+    "POST /v1/invitations/accept",
+    "POST /v1/me/factors",
+    "POST /v1/me/identities",
+    "POST /v1/me/password",
+    "POST /v1/me/recovery-codes",
+    "POST /v1/me/verify-email",
+    "POST /v1/organizations",
+    "PUT /v1/me/factors",
+  ],
+};
+
 describe("roles of API keys", () => {
   let app: FastifyInstance;
   beforeAll(async () => {
@@ -133,6 +194,11 @@ describe("roles of members", () => {
     expect(all.filter(({ security, "x-right": right }) => security.length === 0 && right !== undefined)).toMatchObject([
       { path: "/v1/metrics/live" },
     ]);
+  });
+
+  it.each(Object.entries(routesOf))("need the right %s for exactly these routes", (right, routes) => {
+    const found = closed.filter((route) => route["x-right"] === right).map(({ method, path }) => `${method} ${path}`);
+    expect(found.toSorted()).toEqual(routes);
   });
 
   it.each(memberRoles)("accepts a key of the member role %s exactly where the table allows it", async (role) => {
