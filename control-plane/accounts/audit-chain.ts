@@ -50,21 +50,34 @@ export interface AuditRange {
 
 const sealPage = 500;
 const readPage = 500;
+/** Pages that a request seals at most; a job seals the rest. */
+const pagesOfRequest = 4;
 
 export function createAuditChain({ store }: { readonly store: AuditChainStore }) {
-  async function seal(signal?: AbortSignal): Promise<number> {
-    for (let total = 0; ; ) {
-      const sealed = await store.seal(sealPage, linksOf);
-      total += sealed ?? 0;
-      if ((sealed ?? 0) < sealPage || signal?.aborted) return total;
+  /** `hasMore`: there are further rows to seal. */
+  async function sealPages(signal: AbortSignal | undefined, maxPages: number) {
+    for (let page = 1, total = 0; ; page++) {
+      const sealed = (await store.seal(sealPage, linksOf)) ?? 0;
+      total += sealed;
+      const isLast = sealed < sealPage;
+      if (isLast || page >= maxPages || signal?.aborted) return { total, hasMore: !isLast };
     }
   }
 
-  /** Lines of a file, page by page. */
-  async function* lines(first: AuditLink, last: AuditLink, hasMore: boolean): AsyncGenerator<string> {
+  const seal = async (signal?: AbortSignal): Promise<number> =>
+    (await sealPages(signal, Number.POSITIVE_INFINITY)).total;
+
+  /** Lines of a file, page by page; ends early with `signal`. */
+  async function* lines(
+    first: AuditLink,
+    last: AuditLink,
+    hasMore: boolean,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<string> {
     yield auditHeader(first.seq, first.hash);
     let at = first;
     while (at.seq < last.seq) {
+      signal?.throwIfAborted();
       const page = await store.rows(at.seq, last.seq, readPage);
       const end = page.at(-1);
       if (!end) break;
@@ -77,9 +90,16 @@ export function createAuditChain({ store }: { readonly store: AuditChainStore })
   return {
     seal,
 
-    /** Seals what is not yet, and returns the lines of a file. Its last one says whether the range has more rows. */
-    async export({ after, sinceMs, untilMs, limit }: AuditRange): Promise<AsyncGenerator<string>> {
-      await seal();
+    /**
+     * Seals some thousand rows that are not yet, and returns the lines of a file. Its last one says whether the range has more rows:
+     * in the chain, or still to be sealed.
+     */
+    async export(
+      { after, sinceMs, untilMs, limit }: AuditRange,
+      signal?: AbortSignal,
+    ): Promise<AsyncGenerator<string>> {
+      const { hasMore: isBehind } = await sealPages(signal, pagesOfRequest);
+      signal?.throwIfAborted();
       const since = sinceMs === undefined ? undefined : await store.linkAt({ sealedBeforeMs: sinceMs });
       const from = after ?? 0n;
       const first = since && since.seq > from ? since : await store.linkAt({ seq: from });
@@ -87,7 +107,9 @@ export function createAuditChain({ store }: { readonly store: AuditChainStore })
       const bounded = first.seq + BigInt(limit);
       const last = end.seq > bounded ? await store.linkAt({ seq: bounded }) : end;
       const until = last.seq < first.seq ? first : last;
-      return lines(first, until, end.seq > until.seq);
+      // Rows that are sealed later are not of a range that ended before.
+      const hasUnsealed = isBehind && (untilMs === undefined || untilMs > Date.now());
+      return lines(first, until, end.seq > until.seq || hasUnsealed, signal);
     },
   };
 }

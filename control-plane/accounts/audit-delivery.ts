@@ -1,10 +1,10 @@
 // Sends the sealed audit log to receivers outside of this installation: whoever may change the database cannot change what they have.
 import type { Logger } from "pino";
 import { auditFooter, auditHeader, auditLine, auditText } from "../../proto/audit-chain.ts";
-import type { AuditChainStore } from "./audit-chain.ts";
+import type { AuditChainStore, SealedRow } from "./audit-chain.ts";
 
 export interface AuditReceiver {
-  /** Kept with its progress: a receiver with another name gets everything. */
+  /** Kept with its progress and logged, so without secrets: a receiver with another name gets everything. */
   readonly name: string;
   /** Throws if it may not have arrived; the same rows are sent again then, perhaps with more. */
   send(
@@ -13,8 +13,10 @@ export interface AuditReceiver {
   ): Promise<void>;
 }
 
-/** An entry may have 100 KB. */
-const maxRows = 500;
+/** Rows that are read at once: an entry may have 100 KB. */
+const maxRows = 100;
+/** Lines of one body; a single longer line is sent alone. */
+const maxBodyBytes = 1024 * 1024;
 /** Bodies of a run: a new receiver gets the past in several. */
 const maxBodies = 200;
 
@@ -30,12 +32,10 @@ export function createAuditDelivery(deps: {
       const from = await store.delivered(receiver.name);
       const [before, end] = await Promise.all([store.linkAt({ seq: from }), store.linkAt()]);
       const page = await store.rows(from, end.seq, maxRows);
-      const [first, last] = [page[0], page.at(-1)];
+      const { rows, lines } = firstLines(page);
+      const [first, last] = [rows[0], rows.at(-1)];
       if (!first || !last) return;
-      const lines = page.map(({ seq, hash, content }) => auditLine(seq, hash, auditText(content)));
-      const body = Buffer.from(
-        `${auditHeader(before.seq, before.hash)}${lines.join("")}${auditFooter(last.seq, last.hash)}`,
-      );
+      const body = Buffer.from(`${auditHeader(before.seq, before.hash)}${lines}${auditFooter(last.seq, last.hash)}`);
       await receiver.send({ first: first.seq, last: last.seq, body }, signal);
       await store.noteDelivered(receiver.name, from, last.seq);
     }
@@ -52,4 +52,17 @@ export function createAuditDelivery(deps: {
       if (failed[0]) throw failed[0].err;
     },
   };
+}
+
+/** The first rows of `page` that fit into a body; at least one. */
+function firstLines(page: readonly SealedRow[]): { readonly rows: readonly SealedRow[]; readonly lines: string } {
+  let [lines, bytes, count] = ["", 0, 0];
+  for (const { seq, hash, content } of page) {
+    const line = auditLine(seq, hash, auditText(content));
+    bytes += Buffer.byteLength(line);
+    if (count > 0 && bytes > maxBodyBytes) break;
+    lines += line;
+    count += 1;
+  }
+  return { rows: page.slice(0, count), lines };
 }

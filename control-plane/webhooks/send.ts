@@ -33,6 +33,8 @@ export interface SendDeps {
   readonly limits?: SendLimits;
   /** Additional certificate authorities, in PEM. */
   readonly ca?: string;
+  /** Ends the call. */
+  readonly signal?: AbortSignal;
 }
 
 /** Never rejects because of the receiver or the network. */
@@ -43,7 +45,8 @@ export async function send(
   body: Buffer,
 ): Promise<Sent> {
   const limits = deps.limits ?? sendLimits;
-  const signal = AbortSignal.timeout(limits.totalMs);
+  const timeout = AbortSignal.timeout(limits.totalMs);
+  const signal = deps.signal ? AbortSignal.any([timeout, deps.signal]) : timeout;
   let client: Client | undefined;
   let destination: Destination | undefined;
   try {
@@ -59,6 +62,7 @@ export async function send(
   } catch (error) {
     if (error instanceof WebhookRefused) return failed("blocked", error.message, undefined);
     const isAlive = destination && false;
+    if (deps.signal?.aborted) return failed("unreachable", "the sender stopped", isAlive);
     if (signal.aborted || isTimeout(error))
       return failed("timeout", `no response within ${limits.totalMs / 1000} s`, isAlive);
     return failed("unreachable", reasonOf(error), isAlive);

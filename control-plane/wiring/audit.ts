@@ -1,4 +1,5 @@
 // The chain of the audit log, and its receivers outside of this installation.
+import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import type { Logger } from "pino";
 import { Webhook } from "standardwebhooks";
@@ -36,8 +37,8 @@ function webhookReceiver({ url, secret }: NonNullable<Settings["webhook"]>): Aud
   const targets = createTargets({ allowsPrivate: true, blocked: [] });
   const signer = new Webhook(secret);
   return {
-    name: `webhook ${url}`,
-    async send({ first, last, body }) {
+    name: receiverName(url),
+    async send({ first, last, body }, signal) {
       const id = `audit_${first}_${last}`;
       const at = new Date();
       const headers = {
@@ -47,11 +48,15 @@ function webhookReceiver({ url, secret }: NonNullable<Settings["webhook"]>): Aud
         "webhook-timestamp": String(unixSeconds(at.getTime())),
         "webhook-signature": signer.sign(id, at, body.toString()),
       };
-      const { outcome, status, answer } = await send({ targets }, url, headers, body);
+      const { outcome, status, answer } = await send({ targets, signal }, url, headers, body);
       if (outcome !== "ok") throw new Error(`the receiver of the audit log: ${outcome} ${status ?? ""} ${answer}`);
     },
   };
 }
+
+/** Without path and query, which may hold a token: the name is stored and logged. */
+const receiverName = (url: string): string =>
+  `webhook ${new URL(url).origin} ${createHash("sha256").update(url).digest("hex").slice(0, 16)}`;
 
 async function bucketReceiver(settings: NonNullable<Settings["s3"]>): Promise<AuditReceiver> {
   // Loaded only when needed, because the client is large.

@@ -1424,7 +1424,7 @@ export interface Responses {
      */
     url: string;
     /**
-     * A link was mailed as well
+     * A link was mailed as well. False too where the server sends no mails, or beyond its limits of mails in a day
      */
     mailed: boolean;
   };

@@ -31,16 +31,20 @@ export function addAdminAuditRoutes(endpoints: Endpoints, { audit, auditChain }:
   });
 
   admin.get("/v1/admin/audit/export", {
-    summary: "Export the audit log as JSON lines, oldest first, with its chain of hashes",
+    summary:
+      "Export the audit log as JSON lines, oldest first, with its chain of hashes; the last line says whether more follow",
     query: AuditExportQuery,
     answer: Type.Unsafe<unknown>({ contentMediaType: "application/x-ndjson" }),
     async handler({ query: { after, since, until, limit }, reply }) {
-      const lines = await auditChain.export({
+      const gone = new AbortController();
+      reply.raw.once("close", () => gone.abort());
+      const range = {
         after: after === undefined ? undefined : BigInt(after),
         sinceMs: since === undefined ? undefined : readTime("since", since, "query"),
         untilMs: until === undefined ? undefined : readTime("until", until, "query"),
         limit: limit ?? 100_000,
-      });
+      };
+      const lines = await auditChain.export(range, gone.signal);
       reply.headers({ "content-type": "application/x-ndjson", "cache-control": "no-store" });
       return Readable.from(lines, { objectMode: false });
     },

@@ -77,6 +77,26 @@ describe("the chain of the audit log", () => {
     expect(verdictOf(await read({ sinceMs: Date.now() + 60_000 }))).toMatchObject({ rows: 0, problems: [] });
   });
 
+  it("seals a bounded number of rows in a request, says that more follow, and stops with the request", async () => {
+    const { pool, chain, read } = await open();
+    await chain.seal();
+    const before = verdictOf(await read()).rows;
+    await pool.query(
+      `insert into audit (actor, action, subject, ip, before, after, note)
+       select 'system', 'test.act', 's', '', 'null', 'null', n::text from generate_series(1, 3000) n`,
+    );
+    const ended = AbortSignal.abort();
+    await expect(chain.export({ limit: 100_000 }, ended)).rejects.toThrow();
+    const first = await read();
+    expect(first).toContain('"more":true');
+    const sealed = verdictOf(first).rows;
+    expect(sealed).toBeGreaterThan(before);
+    expect(sealed).toBeLessThan(before + 3000);
+    const second = await read({ after: BigInt(sealed) });
+    expect(second).toContain('"more":false');
+    expect(verdictOf(first + second)).toMatchObject({ rows: before + 3000, problems: [] });
+  });
+
   it("seals a row whose transaction ends after a later one was sealed", async () => {
     const { db, write, read } = await open();
     const gate = Promise.withResolvers<void>();
@@ -196,6 +216,52 @@ describe("receivers of the audit log", () => {
     expect(isSigned(secret, `${got[2]?.body} `, got[2]?.headers ?? {})).toBe(false);
     const arrived = got.slice(1).map(({ body }) => body);
     expect(verdictOf(arrived.join(""))).toEqual(verdictOf(await read()));
+  });
+
+  it("get bodies of at most 1 MiB, under a name without the address's token, and no longer than the job runs", async () => {
+    const { db, write, read } = await open();
+    const got: string[] = [];
+    let isSilent = false;
+    const arrived = Promise.withResolvers<void>();
+    const server = createServer((request, response) => {
+      let body = "";
+      request.setEncoding("utf8").on("data", (piece) => {
+        body += piece;
+      });
+      request.on("end", () => {
+        if (isSilent) return arrived.resolve();
+        got.push(body);
+        response.writeHead(204).end();
+      });
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/audit/tok-secret?key=sesame`;
+    const audit = await createAudit({ db, settings: { webhook: { url, secret }, s3: undefined }, log });
+    const deliver = audit.deliver ?? expect.unreachable("there is a receiver");
+    const large = "x".repeat(300_000);
+    for (let n = 0; n < 5; n++) await write(large);
+    await write("y".repeat(2 * 1024 * 1024));
+    await audit.seal();
+    await deliver(signal);
+    expect(verdictOf(got.join(""))).toEqual(verdictOf(await read()));
+    for (const body of got) expect(body.length < 1_050_000 || verdictOf(body).rows === 1 || body.length).toBe(true);
+    const names = (await db.selectFrom("auditDelivery").select("receiver").execute()).map(({ receiver }) => receiver);
+    expect(names.join()).toContain(new URL(url).origin);
+    expect(names.join()).not.toMatch(/tok-secret|sesame/);
+
+    isSilent = true;
+    await write("last");
+    await audit.seal();
+    const stop = new AbortController();
+    const running = deliver(stop.signal);
+    await arrived.promise;
+    stop.abort();
+    await expect(running).rejects.toThrow("the sender stopped");
   });
 
   it.skipIf(!s3)("get every row in a bucket, one object for each delivery", async () => {
