@@ -175,7 +175,7 @@ function createProofs(deps: SignInDeps) {
     const use = await useCode(form, account, visitor.ip, code, step.lookup);
     if (use === "expired") throw signInExpired();
     if (use === "refused") return refuse(account, visitor.ip, form);
-    return begin(account, ["password", form], from, visitor, { steps: 2, epoch: step.epoch });
+    return begin(account, [firstFactorOf(step), form], from, visitor, secondStepOf(step));
   }
 
   async function finishByPasskey(step: FoundTicket, response: unknown, visitor: Visitor): Promise<SignedIn> {
@@ -200,8 +200,8 @@ function createProofs(deps: SignInDeps) {
       if (error instanceof WrongSecondFactor) return refuse(account, visitor.ip, "passkey");
       throw error;
     }
-    const proven = isOnlyFactor ? (["passkey"] as const) : (["password", "passkey"] as const);
-    return begin(account, proven, from, visitor, { steps: proven.length, epoch: step.epoch });
+    if (isOnlyFactor) return begin(account, ["passkey"], from, visitor, { steps: 1, epoch: step.epoch });
+    return begin(account, [firstFactorOf(step), "passkey"], from, visitor, secondStepOf(step));
   }
 
   /**
@@ -227,9 +227,28 @@ function createProofs(deps: SignInDeps) {
   return { limited, begin, originOf, checkSso, finishByCode, finishByPasskey };
 }
 
+/** A provider's ticket has no epoch of a password. */
+const firstFactorOf = ({ epoch }: FoundTicket): SessionFactor => (epoch === null ? "oidc" : "password");
+/** A sign-in through a provider was counted twice before its second factor. */
+const secondStepOf = ({ epoch }: FoundTicket) => ({ steps: epoch === null ? 3 : 2, epoch });
+
 export function createSignIn(deps: SignInDeps) {
   const { store, factors, tickets, limits, passwords, sessions, devices } = deps;
   const { limited, begin, originOf, checkSso, finishByCode, finishByPasskey } = createProofs(deps);
+
+  /** Undefined for an account without second factors. `epoch` null: a provider proved the person. */
+  async function secondStep(
+    account: AccountId,
+    epoch: number | null,
+    { site }: Visitor,
+  ): Promise<SignInStep | undefined> {
+    const kinds = new Set((await factors.overview(account))?.factors.map(({ kind }) => kind));
+    if (kinds.size === 0) return undefined;
+    const passkeys = kinds.has("passkey") ? await factors.passkeysOf(account) : [];
+    const passkey = site && passkeys.length > 0 ? await signInOptions(site, passkeys) : null;
+    const issued = await tickets.issue("second_factor", { account, challenge: passkey?.challenge ?? null, epoch });
+    return { is: "second_factor", ...issued, methods: [...kinds, "recovery_code"], passkey };
+  }
 
   return {
     /** The first step, by password. Throws wrongPassword, TooManyAttempts, signInBusy. */
@@ -243,13 +262,8 @@ export function createSignIn(deps: SignInDeps) {
       const isRight = await passwords.verify(password, found?.hash);
       if (!found || !isRight) throw wrongPassword();
       const { account, epoch } = found;
-      const kinds = new Set((await factors.overview(account))?.factors.map(({ kind }) => kind));
-      if (kinds.size === 0)
-        return { is: "signed_in", ...(await begin(account, ["password"], from, visitor, { steps: 1, epoch })) };
-      const passkeys = kinds.has("passkey") ? await factors.passkeysOf(account) : [];
-      const passkey = visitor.site && passkeys.length > 0 ? await signInOptions(visitor.site, passkeys) : null;
-      const issued = await tickets.issue("second_factor", { account, challenge: passkey?.challenge ?? null, epoch });
-      return { is: "second_factor", ...issued, methods: [...kinds, "recovery_code"], passkey };
+      const second = await secondStep(account, epoch, visitor);
+      return second ?? { is: "signed_in", ...(await begin(account, ["password"], from, visitor, { steps: 1, epoch })) };
     },
 
     /** The first step, by passkey only. Throws factorConflict, TooManyAttempts. */
@@ -282,9 +296,13 @@ export function createSignIn(deps: SignInDeps) {
       return issued;
     },
 
-    /** Opens a session for a person whom an identity provider has proven. Throws signInExpired. */
-    enterByProvider: (account: AccountId, visitor: Visitor): Promise<SignedIn> =>
-      begin(account, ["oidc"], originOf(account, visitor), visitor, { steps: 2, epoch: null }),
+    /** Signs in a person whom an identity provider has proven. `asksFactor`: the account's own second factor counts too. Throws signInExpired. */
+    async enterByProvider(account: AccountId, visitor: Visitor, asksFactor: boolean): Promise<SignInStep> {
+      const second = asksFactor ? await secondStep(account, null, visitor) : undefined;
+      if (second) return second;
+      const proven = { steps: 2, epoch: null };
+      return { is: "signed_in", ...(await begin(account, ["oidc"], originOf(account, visitor), visitor, proven)) };
+    },
 
     /** Signs in by a link. Throws signInExpired, TooManyAttempts. */
     async useLink(ticket: string, visitor: Visitor): Promise<SignedIn & { readonly hasPassword: boolean }> {

@@ -4,8 +4,9 @@ import { createHmac, hkdfSync, randomBytes, randomInt } from "node:crypto";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import type { CreateAccount } from "../accounts/create-account.ts";
+import type { SessionFactor } from "../accounts/factor-store.ts";
 import type { GuessLimits } from "../accounts/guess-limits.ts";
-import type { SignedIn, SignIn, Visitor } from "../accounts/sign-in.ts";
+import type { SignIn, SignInStep, Visitor } from "../accounts/sign-in.ts";
 import { type Actor, bySystem } from "../act.ts";
 import { ServiceError } from "../service-error.ts";
 import { type Claims, displayNameOf, groupsOf, provenEmail, provenEmailOrNone, subjectOf } from "./claims.ts";
@@ -54,13 +55,15 @@ export interface Arrival {
   readonly cookie: string | undefined;
   readonly visitor: Visitor;
   /** Session of the browser, if it has one. */
-  readonly session: { readonly account: AccountId; readonly lookup: Buffer } | undefined;
+  readonly session:
+    | { readonly account: AccountId; readonly lookup: Buffer; readonly factors: readonly SessionFactor[] }
+    | undefined;
 }
 
-/** `signedIn` undefined: the identity was linked to the account of the session. */
+/** `step` undefined: the identity was linked to the account of the session. */
 export interface Arrived {
   readonly returnTo: string;
-  readonly signedIn: SignedIn | undefined;
+  readonly step: SignInStep | undefined;
 }
 
 export interface OidcSignInDeps {
@@ -122,18 +125,22 @@ export function createOidcSignIn(deps: OidcSignInDeps) {
     const owner = await store.ownerOf(email);
     if (!owner) await createPerson(deps.accounts, provider, { subject, email, claims });
     else {
-      // What the provider says must not replace a proof that the account has chosen, nor make an operator.
-      if (!owner.isVerified || owner.isProtected || owner.hasSecondFactor) throw linkRequired(provider.name);
-      await link({ account: owner.account, ip }, provider, subject, email);
+      // What the provider says must not replace a proof that the account has chosen, let a stranger keep one, nor make an operator.
+      if (!owner.isVerified || owner.isProtected || owner.hasOwnProof) throw linkRequired(provider.name);
+      await link({ account: owner.account, ip }, provider, { subject, email, isLinkedByOwner: false });
     }
     const made = await store.find(provider.id, subject);
     if (!made) throw identityTaken();
     return made;
   }
 
-  async function link(actor: Actor, provider: ProviderRow, subject: string, email: string): Promise<void> {
+  async function link(
+    actor: Actor,
+    provider: ProviderRow,
+    identity: { readonly subject: string; readonly email: string; readonly isLinkedByOwner: boolean },
+  ): Promise<void> {
     const id = randomId<"identity">(16);
-    const outcome = await store.link(actor, { id, provider: provider.id, subject, email });
+    const outcome = await store.link(actor, { id, provider: provider.id, ...identity });
     if (outcome !== "done") throw identityTaken();
   }
 
@@ -189,17 +196,23 @@ export function createOidcSignIn(deps: OidcSignInDeps) {
         const { account, session: lookup } = pending.link;
         if (session?.account !== account || !session.lookup.equals(lookup)) throw signInRefused(provider.name);
         const email = typeof claims["email"] === "string" ? claims["email"].replaceAll("\0", "").slice(0, 320) : "";
-        await link({ account, ip }, provider, subject, email);
+        // A session that a provider opened proves no more than the provider does.
+        const isLinkedByOwner = session.factors.some((factor) => factor !== "oidc");
+        await link({ account, ip }, provider, { subject, email, isLinkedByOwner });
       }
       const identity = await identityOf(provider, subject, claims, ip);
       if (!identity.isActive) throw identityInactive(provider.name);
+      // Also one that was created or linked by its address before the account became an operator's.
+      if (identity.isProtected && !identity.isLinkedByOwner && !pending.link) throw linkRequired(provider.name);
       const use = {
         email: provenEmailOrNone(provider, claims),
         groups: groupsOf(claims, provider.groupsClaim),
       };
       await store.noteUse(identity.id, use, { ...bySystem(`sign-in through ${provider.name}`), ip });
-      const signedIn = pending.link ? undefined : await deps.signIn.enterByProvider(identity.account, visitor);
-      return { returnTo: pending.returnTo, signedIn };
+      const step = pending.link
+        ? undefined
+        : await deps.signIn.enterByProvider(identity.account, visitor, !identity.isLinkedByOwner);
+      return { returnTo: pending.returnTo, step };
     },
 
     /** Identities that are linked to an account. */

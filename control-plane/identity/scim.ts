@@ -92,7 +92,7 @@ export function createScim(deps: {
       return id;
     }
     // As at a sign-in: a provider joins no account that has chosen another proof.
-    if (!owner.isVerified || owner.isProtected || owner.hasSecondFactor)
+    if (!owner.isVerified || owner.isProtected || owner.hasOwnProof)
       throw scimConflict("An account has this e-mail address. Its owner links it under Security in the console.");
     if ((await store.link(provider.id, id, owner.account, fields, act)) === "taken")
       throw scimConflict("A user with this userName or account exists.");

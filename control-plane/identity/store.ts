@@ -75,6 +75,10 @@ export interface IdentityRow {
   readonly subject: string | null;
   readonly isActive: boolean;
   readonly isManaged: boolean;
+  /** Its owner linked it, signed in by another proof than a provider's. */
+  readonly isLinkedByOwner: boolean;
+  /** The account is an operator's, or an organisation. */
+  readonly isProtected: boolean;
 }
 
 /** An identity as the owner of its account sees it. */
@@ -95,7 +99,8 @@ export interface AddressOwner {
   readonly isVerified: boolean;
   /** An operator's account, or an organisation. */
   readonly isProtected: boolean;
-  readonly hasSecondFactor: boolean;
+  /** A password, valid keys or second factors, which a stranger may hold who created the account. */
+  readonly hasOwnProof: boolean;
 }
 
 export interface IdentityUse {
@@ -114,10 +119,13 @@ export interface IdentityStore {
   /** False when it has one already. */
   bindSubject(identity: string, subject: string): Promise<boolean>;
   ownerOf(email: string): Promise<AddressOwner | undefined>;
-  /** Audited. `taken`: the subject, or the account with this provider, is linked already. */
+  /** Audited. `taken`: the subject, or the account with this provider, is linked to another. */
   link(
     actor: Actor,
-    identity: { readonly id: string; readonly provider: string; readonly subject: string; readonly email: string },
+    identity: Pick<IdentityRow, "id" | "provider" | "isLinkedByOwner"> & {
+      readonly subject: string;
+      readonly email: string;
+    },
   ): Promise<"done" | "taken" | "gone">;
   /** Records a sign-in, and gives the person the role of its groups. */
   noteUse(identity: string, use: IdentityUse, act: Act): Promise<void>;

@@ -70,7 +70,7 @@ export function fakeIdentity(): IdentityFeatures {
         await known(id);
         return { url: "https://login.example.com/authorize", cookie: "a".repeat(43) };
       },
-      finish: async () => ({ returnTo: "/console", signedIn: undefined }),
+      finish: async () => ({ returnTo: "/console", step: undefined }),
       own: async () => [
         {
           id: "identity-1",

@@ -6,7 +6,9 @@ import { keyMonthBudget } from "../../control-plane/billing/scopes.ts";
 import type { NewProvider } from "../../control-plane/identity/providers.ts";
 import { readPlainHosts } from "../../control-plane/plain-hosts.ts";
 import { createTokenStore } from "../../control-plane/store/accounts/tokens-store.ts";
+import { createIdentityStore } from "../../control-plane/store/identity/identity-store.ts";
 import { createAccountFeatures } from "../../control-plane/wiring/accounts.ts";
+import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import { log, openWorld } from "../integration/billing/world.ts";
 import { startEdge } from "./edge.ts";
@@ -116,7 +118,13 @@ export async function identityStage(postgres: TestPostgres, { isPlainAllowed = t
     const cookie = browser.cookies.get(edge.url)?.get("session");
     return cookie === undefined ? undefined : features.sessions.find(cookie);
   };
-  return { world, features, tokens, edge, addProvider, makeAccount, sessionOf };
+  /** As when the owner links it in the console. */
+  const link = (account: AccountId, provider: string, name: string) =>
+    createIdentityStore(db).link(
+      { account, ip },
+      { id: `link-${name}`, provider, subject: name, email: `${name}@example.com`, isLinkedByOwner: true },
+    );
+  return { link, world, features, tokens, edge, addProvider, makeAccount, sessionOf };
 }
 
 type Added = Awaited<ReturnType<Awaited<ReturnType<typeof identityStage>>["addProvider"]>>;

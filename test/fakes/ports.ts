@@ -422,7 +422,7 @@ export function fakePorts() {
       finish: ({ code }) => (code === "123456" ? Promise.resolve(signedIn) : Promise.reject(new WrongSecondFactor())),
       signUp: () => Promise.resolve({ account: ada.account, apiKey: "stk_made", ...signedIn }),
       setPassword: async () => {},
-      enterByProvider: () => Promise.resolve(signedIn),
+      enterByProvider: () => Promise.resolve({ is: "signed_in", ...signedIn }),
       createLink: () => Promise.resolve(ticket),
       useLink: (given) =>
         given === ticket.ticket

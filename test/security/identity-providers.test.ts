@@ -1,6 +1,7 @@
 // Sign-in through a real OpenID provider, over the real edge and a real PostgreSQL, and what attackers and faulty providers send.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { returnPath } from "../../control-plane/identity/return-path.ts";
+import type { AccountId } from "../../proto/ids.ts";
 import { act, Browser, identityStage, ip, rules, signIn } from "../fakes/identity-stage.ts";
 import type { OidcServer } from "../fakes/oidc-server.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
@@ -33,8 +34,9 @@ describe("a sign-in through an identity provider", () => {
   });
 
   it("signs in to an existing account whose address both sides have verified", async () => {
-    const { addProvider, makeAccount, sessionOf } = await stage();
+    const { addProvider, makeAccount, sessionOf, world } = await stage();
     const account = await makeAccount("ada");
+    await world.pool.query("update api_key set revoked_at = now() where account_id = $1", [account]);
     const { browser } = await signIn(await addProvider());
     expect((await sessionOf(browser))?.caller.account).toBe(account);
   });
@@ -94,6 +96,59 @@ describe("a sign-in through an identity provider", () => {
     );
     const { browser, response } = await signIn(await addProvider());
     expect(response.status).toBe(409);
+    expect(await sessionOf(browser)).toBeUndefined();
+  });
+});
+
+const addTotp = (pool: { query(text: string, values: unknown[]): Promise<unknown> }, account: string) =>
+  pool.query(
+    "insert into second_factor (factor_id, account_id, kind, name, sealed) values ('f', $1, 'totp', 'app', '\\x00')",
+    [account],
+  );
+
+describe("an account that a provider has entered before", () => {
+  it.each([
+    ["created", false],
+    ["was linked to by its address", true],
+  ])("and %s is closed to it once it is an operator's, until the owner links it", async (_what, isOld) => {
+    const { addProvider, makeAccount, sessionOf, world, link } = await stage();
+    if (isOld) await makeAccount("ada");
+    await world.pool.query("update api_key set revoked_at = now()");
+    const provider = await addProvider();
+    const account = (await sessionOf((await signIn(provider)).browser))?.caller.account as AccountId;
+    await world.pool.query("update account set is_admin = true where account_id = $1", [account]);
+    const { browser, response } = await signIn(provider);
+    expect(response.status).toBe(409);
+    expect(await sessionOf(browser)).toBeUndefined();
+    expect(await link(account, provider.id, provider.server.person.sub as string)).toBe("done");
+    expect((await sessionOf((await signIn(provider)).browser))?.caller.account).toBe(account);
+  });
+
+  it("asks for the second factor that its owner has added, unless the owner linked the provider", async () => {
+    const { addProvider, sessionOf, world, link } = await stage();
+    const provider = await addProvider();
+    const account = (await sessionOf((await signIn(provider)).browser))?.caller.account as AccountId;
+    await addTotp(world.pool, account);
+    const { browser, response, text } = await signIn(provider);
+    expect(response.status).toBe(200);
+    expect(text).toContain('action="/login/second-factor"');
+    expect(await sessionOf(browser)).toBeUndefined();
+    const { rows } = await world.pool.query("select account_id, purpose, epoch from sign_in_challenge");
+    expect(rows).toEqual([{ account_id: account, purpose: "second_factor", epoch: null }]);
+    await link(account, provider.id, provider.server.person.sub as string);
+    expect((await sessionOf((await signIn(provider)).browser))?.factors).toEqual(["oidc"]);
+  });
+
+  it.each(["password", "key"])("is not entered by its address while it has a %s of its own", async (what) => {
+    const { addProvider, makeAccount, sessionOf, world } = await stage();
+    const account = await makeAccount("ada");
+    if (what === "password") {
+      await world.pool.query("update api_key set revoked_at = now()");
+      await world.pool.query("insert into password (account_id, hash) values ($1, 'x')", [account]);
+    }
+    const { browser, response, text } = await signIn(await addProvider());
+    expect(response.status).toBe(409);
+    expect(text).toContain("link Example under Security");
     expect(await sessionOf(browser)).toBeUndefined();
   });
 });

@@ -126,10 +126,11 @@ describe("deprovisioning", () => {
   });
 
   it("leaves the own account of somebody who had it before, and ends what the provider opened", async () => {
-    const { scim, create, makeAccount, provider, sessionOf, features, tokens, roleOf } = await stage({
+    const { scim, create, makeAccount, provider, sessionOf, features, tokens, roleOf, link } = await stage({
       defaultRole: "viewer",
     });
     const person = await makeAccount("ada");
+    await link(person, provider.id, "sub-of-ada");
     const own = await features.sessions.begin({ account: person, ip }, ["password"]);
     const key = await tokens.create(person, "own", noRules, act);
     const id = await create("ada");
@@ -141,6 +142,19 @@ describe("deprovisioning", () => {
     expect(await features.sessions.find(own.cookie)).toBeDefined();
     expect(await tokens.get(person, key.token)).toBeDefined();
     expect(await roleOf(person)).toBeUndefined();
+  });
+
+  it("ends no key of an operator, also not of one whose account the provider created", async () => {
+    const { scim, create, accountOf, features, tokens, world } = await stage();
+    const id = await create("ada");
+    const person = await accountOf("ada@example.com");
+    await world.pool.query("update account set is_admin = true where account_id = $1", [person]);
+    const key = await tokens.create(person, "own", noRules, act);
+    const own = await features.sessions.begin({ account: person, ip }, ["passkey"]);
+    await scim("PATCH", `/Users/${id}`, patch({ op: "replace", value: { active: false } }));
+    expect(await tokens.get(person, key.token)).toBeDefined();
+    expect(await features.sessions.find(own.cookie)).toBeDefined();
+    await expect(features.sessions.begin({ account: person, ip }, ["passkey"])).resolves.toBeDefined();
   });
 
   it("lets a reactivated person sign in again with their role, and without the earlier keys", async () => {
@@ -156,7 +170,8 @@ describe("deprovisioning", () => {
   });
 
   it("keeps the organisation's last owner, and revokes their keys in it", async () => {
-    const { scim, create, organization, owner, roleOf, features, tokens } = await stage();
+    const { scim, create, organization, owner, roleOf, features, tokens, link, provider } = await stage();
+    await link(owner, provider.id, "founder");
     const id = await create("founder");
     const member = (await features.members.list(organization)).find((one) => one.person === owner);
     const key = await tokens.create(organization, "owner", noRules, act, null, { member: member?.id ?? null });
@@ -195,7 +210,8 @@ describe("groups", () => {
   });
 
   it("never change a member whom people invited, nor make an owner", async () => {
-    const { scim, create, owner, roleOf } = await stage({ defaultRole: "viewer" });
+    const { scim, create, owner, roleOf, link, provider } = await stage({ defaultRole: "viewer" });
+    await link(owner, provider.id, "founder");
     const id = await create("founder");
     await scim("POST", "/Groups", { displayName: "engineers", members: [{ value: id }] });
     expect(await roleOf(owner)).toBe("owner");

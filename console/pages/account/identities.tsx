@@ -35,11 +35,9 @@ export function Identities(): ReactNode {
               empty={text.identities.empty}
             />
             <Group gap="sm">
-              {providers
-                .filter(({ id }) => !identities.some((one) => one.provider_id === id))
-                .map(({ id, name }) => (
-                  <Link key={id} id={id} name={name} />
-                ))}
+              {providers.map(({ id, name }) => (
+                <Link key={id} id={id} name={name} />
+              ))}
             </Group>
           </>
         )}

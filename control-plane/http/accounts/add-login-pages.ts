@@ -296,10 +296,14 @@ class LoginPages {
         url: new URL(request.url, providerOrigin(publicUrl, request)),
         cookie: providerCookieOf(request),
         visitor: visitorOf(request, publicUrl),
-        session: session && { account: session.caller.account, lookup: session.lookup },
+        session: session && { account: session.caller.account, lookup: session.lookup, factors: session.factors },
       };
-      const { signedIn, returnTo } = await oidc.finish(field(request.params, "id"), arrival);
-      if (signedIn) giveCookies(reply, signedIn);
+      const { step, returnTo } = await oidc.finish(field(request.params, "id"), arrival);
+      if (step?.is === "second_factor") {
+        const target = Object.fromEntries(new URL(returnTo, arrival.url).searchParams);
+        return send(reply, secondFactorPage({ loginId: loginIdOf(target), ...step }));
+      }
+      if (step) giveCookies(reply, step);
       return reply.redirect(returnTo, 303);
     } catch (error) {
       return this.#showAgain(request, reply, { loginId: undefined }, error);

@@ -16,9 +16,9 @@ const hasFactor = sql<boolean>`exists (select 1 from second_factor f where f.acc
 /** True when the operator requires a second factor of the account and it has none. */
 const mustAddFactor = sql<boolean>`${mustHaveFactor} and not ${hasFactor}`.as("mustEnrol");
 
-/** True when the provider that manages the account has deactivated its person. */
+/** True when the provider that manages the account has deactivated its person; on operators it does not decide. */
 const isDeprovisioned = sql<boolean>`exists (
-  select 1 from identity i where i.account_id = account.account_id and i.is_managed and not i.is_active)`.as(
+  select 1 from identity i where i.account_id = account.account_id and i.is_managed and not i.is_active and not account.is_admin)`.as(
   "isDeprovisioned",
 );
 /** What its people must prove is decided by the provider. */

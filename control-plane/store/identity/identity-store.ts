@@ -18,6 +18,8 @@ const identityColumns = [
   "subject",
   "isActive",
   "isManaged",
+  "isLinkedByOwner",
+  sql<boolean>`is_admin or is_team_account`.as("isProtected"),
 ] as const;
 
 export function createIdentityStore(db: Db): IdentityStore {
@@ -91,29 +93,40 @@ export function createIdentityStore(db: Db): IdentityStore {
         .select(["accountId as account", "emailVerified as isVerified"])
         .select([
           sql<boolean>`is_admin or is_team_account`.as("isProtected"),
-          sql<boolean>`exists (select from second_factor f where f.account_id = account.account_id)`.as(
-            "hasSecondFactor",
-          ),
+          sql<boolean>`exists (select from second_factor f where f.account_id = account.account_id)
+            or exists (select from password p where p.account_id = account.account_id)
+            or exists (select from api_key k where k.account_id = account.account_id and k.revoked_at is null
+              and coalesce(k.expires_at > now(), true))`.as("hasOwnProof"),
         ])
         .where(sql<boolean>`lower(email) = lower(${email})`)
         .where("deletedAt", "is", null)
         .executeTakeFirst(),
 
-    async link(actor, { id, provider, subject, email }) {
+    async link(actor, { id, provider, subject, email, isLinkedByOwner }) {
       try {
         return await inTransaction(db, async (trx) => {
           if (!(await lockAccount(trx, actor.account))) return "gone";
-          await trx
-            .insertInto("identity")
-            .values({
-              identityId: id,
-              providerId: provider,
-              subject,
-              accountId: actor.account,
-              email,
-              isManaged: false,
-            })
-            .execute();
+          // Its owner links what was linked by an address, or provisioned, before.
+          const known = await trx
+            .updateTable("identity")
+            .set({ subject, isLinkedByOwner: sql<boolean>`is_linked_by_owner or ${isLinkedByOwner}` })
+            .where("providerId", "=", provider)
+            .where("accountId", "=", actor.account)
+            .where((row) => row.or([row("subject", "is", null), row("subject", "=", subject)]))
+            .$call(affectsRow);
+          if (!known)
+            await trx
+              .insertInto("identity")
+              .values({
+                identityId: id,
+                providerId: provider,
+                subject,
+                accountId: actor.account,
+                email,
+                isManaged: false,
+                isLinkedByOwner,
+              })
+              .execute();
           await auditOwn(trx, actor, "identity.link", { after: { provider, email } });
           return "done";
         });

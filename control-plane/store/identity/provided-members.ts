@@ -207,7 +207,10 @@ export async function deprovision(trx: Trx, identity: string, act: Acting): Prom
   const row = await trx
     .selectFrom("identity")
     .innerJoin("identityProvider", "identityProvider.providerId", "identity.providerId")
-    .select(["accountId as person", "isManaged", "organizationId as organization"])
+    .innerJoin("account", "account.accountId", "identity.accountId")
+    .select(["identity.accountId as person", "organizationId as organization"])
+    // A provider does not decide on operators, also not on one whose account it created.
+    .select(sql<boolean>`is_managed and not is_admin`.as("isManaged"))
     .where("identityId", "=", identity)
     .executeTakeFirstOrThrow();
   const { person, isManaged, organization } = row;
@@ -217,6 +220,12 @@ export async function deprovision(trx: Trx, identity: string, act: Acting): Prom
     .where("accountId", "=", person)
     .$if(!isManaged, (own) => own.where(sql<boolean>`'oidc' = any(factors)`))
     .executeTakeFirst();
+  await trx
+    .deleteFrom("signInChallenge")
+    .where("accountId", "=", person)
+    // Sign-ins that the provider began and that wait for the account's second factor.
+    .$if(!isManaged, (own) => own.where("purpose", "=", "second_factor").where("epoch", "is", null))
+    .execute();
   if (isManaged) {
     const revoked = await trx
       .updateTable("apiKey")
@@ -224,7 +233,6 @@ export async function deprovision(trx: Trx, identity: string, act: Acting): Prom
       .where("accountId", "=", person)
       .where("revokedAt", "is", null)
       .executeTakeFirst();
-    await trx.deleteFrom("signInChallenge").where("accountId", "=", person).execute();
     await auditAct(trx, act, {
       action: "identity.deactivate",
       subject: person,

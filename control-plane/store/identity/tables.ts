@@ -47,6 +47,8 @@ export interface IdentityTables {
     email: string;
     /** The provider created the account, which ends with it. */
     isManaged: boolean;
+    /** Signed in by another proof than a provider's. */
+    isLinkedByOwner: Generated<boolean>;
     isActive: Generated<boolean>;
     /** Of SCIM. */
     userName: Generated<string | null>;
