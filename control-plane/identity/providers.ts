@@ -1,4 +1,5 @@
 // The identity providers of this installation, which its operator configures.
+import { domainToASCII } from "node:url";
 import { randomId } from "../../proto/ids.ts";
 import type { Act } from "../act.ts";
 import { badProvider, providerConflict, providerNotFound, ssoRequired } from "./errors.ts";
@@ -27,7 +28,13 @@ export interface ProvidersDeps {
 /** Path that starts a sign-in. */
 export const startPath = (id: string): string => `/v1/auth/oidc/${id}/start`;
 
-export const domainOf = (email: string): string => email.slice(email.lastIndexOf("@") + 1).toLowerCase();
+const domainIn = (email: string): string => email.slice(email.lastIndexOf("@") + 1);
+
+/** In lower case. Other letters than ASCII stay, so that no other domain becomes one of a provider. */
+export const domainOf = (email: string): string => domainIn(email).replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+
+/** Mail to other spellings of a domain, such as in full-width letters, reaches the same people. */
+const mailDomainOf = (email: string): string => domainToASCII(domainIn(email)).replace(/\.+$/, "");
 
 export function createProviders({ store, seal, fetches, publicUrl }: ProvidersDeps) {
   const sealed = (secret: string | null, id: string) => (secret === null ? null : seal.seal(Buffer.from(secret), id));
@@ -78,14 +85,17 @@ export function createProviders({ store, seal, fetches, publicUrl }: ProvidersDe
     },
     /** Those that a visitor may choose, and the one of their address. */
     async offered(email: string | undefined): Promise<readonly ProviderRow[]> {
-      const [all, own] = [await store.list(), email === undefined ? undefined : await store.ofDomain(domainOf(email))];
+      const [all, own] = [
+        await store.list(),
+        email === undefined ? undefined : await store.ofAddress(email, mailDomainOf(email)),
+      ];
       return own
         ? [own, ...all.filter(({ id, isListed }) => isListed && id !== own.id)]
         : all.filter((one) => one.isListed);
     },
     /** Throws ssoRequired for an address whose provider is enforced. */
     async check(email: string): Promise<void> {
-      const provider = await store.ofDomain(domainOf(email));
+      const provider = await store.ofAddress(email, mailDomainOf(email));
       if (provider?.isEnforced) throw ssoRequired(provider.name, (publicUrl ?? "") + startPath(provider.id));
     },
   };

@@ -44,8 +44,8 @@ export interface ProviderStore {
   /** Oldest first. */
   list(): Promise<readonly ProviderRow[]>;
   get(id: string): Promise<ProviderRow | undefined>;
-  /** The provider to which this domain belongs. */
-  ofDomain(domain: string): Promise<ProviderRow | undefined>;
+  /** The provider to which the domain of this address belongs, as the database lowers it, or `domain`, the form that mail servers use. */
+  ofAddress(email: string, domain: string): Promise<ProviderRow | undefined>;
   /** Audited. At most `max` providers. */
   create(
     provider: ProviderRules & ProviderSecret & Pick<ProviderRow, "id" | "issuer">,

@@ -1,10 +1,13 @@
 // Sign-in through a real OpenID provider, over the real edge and a real PostgreSQL, and what attackers and faulty providers send.
+import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { returnPath } from "../../control-plane/identity/return-path.ts";
+import { migrateDatabase } from "../../control-plane/store/core/migrate.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import { act, Browser, identityStage, ip, rules, signIn } from "../fakes/identity-stage.ts";
 import type { OidcServer } from "../fakes/oidc-server.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { log } from "../integration/billing/world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -293,6 +296,20 @@ describe("a provider's address", () => {
   });
 });
 
+/** Its lower() maps the letter U+0130 to i. */
+async function databaseInUnicode(server: TestPostgres): Promise<TestPostgres> {
+  const client = new pg.Client(server.url);
+  await client.connect();
+  await client.query(
+    "create database unicode template template0 encoding 'UTF8' locale 'C' locale_provider builtin builtin_locale 'C.UTF-8'",
+  );
+  await client.end();
+  const url = new URL(server.url);
+  url.pathname = "/unicode";
+  await migrateDatabase(url.href, { log });
+  return { ...server, migratedDatabase: async () => url.href };
+}
+
 describe("a domain with enforced sign-in", () => {
   it("has no other sign-in, whether or not an account has the address", async () => {
     const { features, addProvider, makeAccount } = await stage();
@@ -333,6 +350,29 @@ describe("a domain with enforced sign-in", () => {
     );
     await expect(own).rejects.toMatchObject({ code: "sso_required" });
     await expect(features.signIn.createLink({ account, ip })).rejects.toMatchObject({ code: "sso_required" });
+  });
+
+  it.each(["\uff45xample.com", "example.com.", "ex\u00adample.com", "bücher.example"])(
+    "has no other sign-in for the spelling %s",
+    async (domain) => {
+      const { features, addProvider } = await stage();
+      await addProvider({ isEnforced: true, domains: ["example.com", "xn--bcher-kva.example"] });
+      const visitor = { ip, cookie: undefined, device: undefined, site: undefined };
+      const given = { email: `ada@${domain}`, password: "correct horse staple", displayName: "x" };
+      await expect(features.signIn.signUp(given, visitor)).rejects.toMatchObject({ code: "sso_required" });
+      await expect(features.signIn.signIn(given, visitor)).rejects.toMatchObject({ code: "sso_required" });
+    },
+  );
+
+  it("has no other sign-in where PostgreSQL lowers letters that JavaScript does not", async () => {
+    const database = await databaseInUnicode(postgres);
+    const { features, addProvider, makeAccount } = await identityStage(database);
+    await makeAccount("ada", { isVerified: false });
+    await addProvider({ isEnforced: true, domains: ["example.com", "acme-inc.com"] });
+    const visitor = { ip, cookie: undefined, device: undefined, site: undefined };
+    const given = { email: "ada@acme-\u0130nc.com", password: "correct horse staple", displayName: "x" };
+    await expect(features.signIn.signIn(given, visitor)).rejects.toMatchObject({ code: "sso_required" });
+    await expect(features.signIn.signUp(given, visitor)).rejects.toMatchObject({ code: "sso_required" });
   });
 
   it("leaves an operator the sign-in link of an API key", async () => {

@@ -36,9 +36,10 @@ export function createProviderStore(db: Db): ProviderStore {
   return asked<ProviderStore>({
     list: () => known().orderBy("identityProvider.createdAt").orderBy("providerId").execute(),
     get: (id) => known().where("providerId", "=", id).executeTakeFirst(),
-    ofDomain: (domain) =>
+    // Accounts are found by lower(), which maps more letters to ASCII than JavaScript does.
+    ofAddress: (email, domain) =>
       known()
-        .where(sql<boolean>`domains @> ${[domain]}::text[]`)
+        .where(sql<boolean>`domains && array[split_part(lower(${email}::text), '@', -1), ${domain}::text]`)
         .executeTakeFirst(),
 
     async create({ id, issuer, ...provider }, max, act) {
