@@ -106,18 +106,6 @@ export interface MemberStore {
     maxMembers: number,
     editor: MemberEditor,
   ): Promise<"done" | "gone" | "no_organization" | "above" | "full" | "name_taken">;
-  /** Makes a person a member, or changes the role of one who is; for invitations and identity providers. */
-  put(
-    organization: AccountId,
-    member: {
-      readonly id: MemberId;
-      readonly person: AccountId;
-      readonly role: MemberRole;
-      readonly source: MemberSource;
-    },
-    limits: typeof memberLimits,
-    act: Act,
-  ): Promise<"done" | "gone" | "full" | "too_many_organizations" | "last_owner">;
   invitations(organization: AccountId, nowMs: number): Promise<readonly InvitationRecord[]>;
   /** Replaces an earlier one for the same address. `mail`: sent to that address, unless the organisation sent too many. */
   invite(

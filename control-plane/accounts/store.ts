@@ -27,6 +27,7 @@ export type {
   MemberRecord,
   MemberSource,
   MemberStore,
+  memberLimits,
   OfferedInvitation,
   OrganizationRecord,
 } from "./member-store.ts";

@@ -3,7 +3,7 @@
 import { scimInvalid } from "./scim-errors.ts";
 import type {
   GroupAttribute,
-  MemberChange,
+  GroupChange,
   ScimFilter,
   ScimGroupFields,
   ScimPage,
@@ -56,7 +56,7 @@ function emailIn(of: Json): string | undefined {
   return chosen && textIn(chosen, "value", 320);
 }
 
-/** Of a whole resource. `isActive` by default. */
+/** Reads a whole user. `isActive` by default. */
 export function userIn(body: unknown): ScimUserFields {
   const of = objectOf(body);
   const userName = textIn(of, "userName", 320)?.trim();
@@ -167,8 +167,6 @@ export function groupIn(body: unknown): GroupIn {
     members: memberIds(attribute(of, "members")),
   };
 }
-
-export type GroupChange = Partial<ScimGroupFields> & { readonly members?: MemberChange };
 
 /** One change for each operation, in order. */
 export function groupChanges(body: unknown): readonly GroupChange[] {

@@ -67,12 +67,18 @@ export interface ScimStore {
   /** Links an account to a new identity. */
   link(provider: string, id: string, account: AccountId, fields: ScimUserFields, act: Act): Promise<"done" | "taken">;
   /**
-   * Changes a person. Who becomes inactive loses the membership that the provider decides on, its keys, and the sessions that the provider
-   * opened; of an account that it created all keys and sessions. Announced and audited.
+   * Changes a person, whom SCIM knows unless `before` is undefined; `change` may throw. Who becomes inactive loses the membership that the provider decides on, its keys, and the sessions that the provider
+   * opened; of an account that it created all sessions, workload identities and keys, also in other organisations. Announced and audited.
    */
-  changeUser(provider: string, id: string, fields: ScimUserFields, act: Act): Promise<ScimOutcome>;
+  changeUser(
+    provider: string,
+    id: string,
+    change: (before: ScimUserFields | undefined) => ScimUserFields,
+    act: Act,
+  ): Promise<ScimOutcome>;
   /** The same as inactive; SCIM then no longer knows the person. */
   removeUser(provider: string, id: string, act: Act): Promise<boolean>;
+  /** With members a page may have fewer groups than its limit. */
   groups(
     provider: string,
     filter: ScimFilter<GroupAttribute> | undefined,
@@ -80,17 +86,25 @@ export interface ScimStore {
     withMembers: boolean,
   ): Promise<Found<ScimGroup>>;
   group(provider: string, id: string, withMembers: boolean): Promise<ScimGroup | undefined>;
-  /** `full`: the provider has `max` groups. */
-  createGroup(provider: string, id: string, fields: ScimGroupFields, max: number, act: Act): Promise<ScimOutcome>;
-  /** Gives the people who joined or left the roles of their groups. `unknown`: a member is no person of this provider. */
+  /** `full`: the provider has `max` groups. `unknown`: a member is no person of this provider. */
+  createGroup(
+    provider: string,
+    id: string,
+    group: ScimGroupFields & { readonly members: readonly string[] },
+    max: number,
+    act: Act,
+  ): Promise<ScimOutcome | "unknown">;
+  /** All changes, in order, or none. Gives the people who joined or left the roles of their groups. */
   changeGroup(
     provider: string,
     id: string,
-    change: Partial<ScimGroupFields> & { readonly members?: MemberChange },
+    changes: readonly GroupChange[],
     act: Act,
   ): Promise<ScimOutcome | "unknown">;
   removeGroup(provider: string, id: string, act: Act): Promise<boolean>;
 }
+
+export type GroupChange = Partial<ScimGroupFields> & { readonly members?: MemberChange };
 
 /** `only`: the whole list. */
 export interface MemberChange {

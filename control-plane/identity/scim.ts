@@ -75,8 +75,12 @@ export function createScim(deps: {
       );
   }
 
-  async function write(client: ScimClient, id: string, fields: ScimUserFields): Promise<ScimUser> {
-    refuse(await store.changeUser(client.provider.id, id, fields, client.act), "User");
+  async function write(
+    client: ScimClient,
+    id: string,
+    change: (before: ScimUserFields | undefined) => ScimUserFields,
+  ): Promise<ScimUser> {
+    refuse(await store.changeUser(client.provider.id, id, change, client.act), "User");
     return user(client, id);
   }
 
@@ -135,7 +139,7 @@ export function createScim(deps: {
       if ((await store.countUsers(provider.id)) >= scimLimits.users)
         throw scimInvalid("tooMany", `A provider has at most ${scimLimits.users} users.`);
       try {
-        return await write(client, await introduced(client, fields), fields);
+        return await write(client, await introduced(client, fields), () => fields);
       } catch (error) {
         if (error instanceof ServiceError && error.code === "name_taken")
           throw scimConflict("A user with this e-mail address was just created.");
@@ -143,17 +147,20 @@ export function createScim(deps: {
       }
     },
     async replaceUser(client: ScimClient, id: string, body: unknown): Promise<ScimUser> {
-      await user(client, id);
       const fields = userIn(body);
       checkDomain(client, fields);
-      return write(client, id, fields);
+      return write(client, id, (before) => {
+        if (!before) throw scimNotFound("User");
+        return fields;
+      });
     },
     async patchUser(client: ScimClient, id: string, body: unknown): Promise<ScimUser> {
-      const { userName, externalId, email, givenName, familyName, displayName, isActive } = await user(client, id);
-      const before = { userName, externalId, email, givenName, familyName, displayName, isActive };
-      const fields = patchedUser(before, body);
-      if (fields.email !== email) checkDomain(client, fields);
-      return write(client, id, fields);
+      return write(client, id, (before) => {
+        if (!before) throw scimNotFound("User");
+        const fields = patchedUser(before, body);
+        if (fields.email !== before.email) checkDomain(client, fields);
+        return fields;
+      });
     },
     async removeUser({ provider, act }: ScimClient, id: string): Promise<void> {
       if (!(await store.removeUser(provider.id, id, act))) throw scimNotFound("User");
@@ -166,23 +173,19 @@ export function createScim(deps: {
       return { total, startIndex: page.offset + 1, resources: rows };
     },
     async createGroup(client: ScimClient, body: unknown): Promise<ScimGroup> {
-      const { members, ...fields } = groupIn(body);
       const { provider, act } = client;
       const id = randomId<"group">(16);
-      refuse(await store.createGroup(provider.id, id, fields, scimLimits.groups, act), "Group");
-      if (members.length > 0)
-        refuse(await store.changeGroup(provider.id, id, { members: { only: members } }, act), "Group");
+      refuse(await store.createGroup(provider.id, id, groupIn(body), scimLimits.groups, act), "Group");
       return group(client, id);
     },
     async replaceGroup(client: ScimClient, id: string, body: unknown): Promise<ScimGroup> {
       const { members, ...fields } = groupIn(body);
       const change = { ...fields, members: { only: members } };
-      refuse(await store.changeGroup(client.provider.id, id, change, client.act), "Group");
+      refuse(await store.changeGroup(client.provider.id, id, [change], client.act), "Group");
       return group(client, id);
     },
     async patchGroup(client: ScimClient, id: string, body: unknown): Promise<void> {
-      for (const change of groupChanges(body))
-        refuse(await store.changeGroup(client.provider.id, id, change, client.act), "Group");
+      refuse(await store.changeGroup(client.provider.id, id, groupChanges(body), client.act), "Group");
     },
     async removeGroup({ provider, act }: ScimClient, id: string): Promise<void> {
       if (!(await store.removeGroup(provider.id, id, act))) throw scimNotFound("Group");

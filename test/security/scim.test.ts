@@ -125,6 +125,63 @@ describe("deprovisioning", () => {
     });
   });
 
+  it("ends workload identities of an account that the provider created, and its keys in other organizations", async () => {
+    const { scim, create, accountOf, features, makeAccount, tokens, world, organization } = await stage({
+      defaultRole: "viewer",
+    });
+    const id = await create("grace");
+    const person = await accountOf("grace@example.com");
+    const { account: other } = await features.members.createOrganization(await makeAccount("eve"), "other", act);
+    const join = (to: AccountId, member: string) =>
+      world.pool.query(
+        "insert into member (member_id, account_id, person_id, name, role, source) values ($1, $2, $3, '', 'developer', 'invited')",
+        [member, to, person],
+      );
+    await join(other, "grace-in-other");
+    const rule = (account: AccountId, member: MemberId | null) =>
+      features.workloads.create(
+        account,
+        {
+          ...{ name: "ci", issuer: "https://ci.example.com", audience: "a", subject: "s", claims: {} },
+          ...{ role: "inference", allowedModels: null, lifeSeconds: 600, member },
+        },
+        act,
+      );
+    const own = (await features.members.list(organization)).find((one) => one.person === person)?.id as MemberId;
+    await rule(person, null);
+    await rule(organization, own);
+    await rule(other, "grace-in-other" as MemberId);
+    const key = await tokens.create(other, "hers", noRules, act, null, { member: "grace-in-other" as MemberId });
+    await scim("PATCH", `/Users/${id}`, patch({ op: "replace", path: "active", value: false }));
+    for (const account of [person, organization, other]) expect(await features.workloads.list(account)).toEqual([]);
+    expect(await tokens.get(other, key.token)).toBeUndefined();
+    // As an exchange that was in progress.
+    await expect(tokens.create(person, "late", noRules, act)).rejects.toMatchObject({ code: "invalid_api_key" });
+  });
+
+  it("is not undone by another change of the same person at the same time", async () => {
+    const { scim, create, accountOf, world } = await stage({ defaultRole: "viewer" });
+    const id = await create("ada");
+    const client = await world.pool.connect();
+    try {
+      await client.query("begin");
+      await client.query("select from identity where identity_id = $1 for update", [id]);
+      const rename = scim("PATCH", `/Users/${id}`, patch({ op: "replace", path: "displayName", value: "Ada" }));
+      await vi.waitFor(async () => {
+        const { rows } = await world.pool.query(
+          "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+        );
+        expect(rows).toHaveLength(1);
+      });
+      await client.query("update identity set is_active = false where identity_id = $1", [id]);
+      await client.query("commit");
+      expect((await rename).json).toMatchObject({ displayName: "Ada", active: false });
+    } finally {
+      client.release();
+    }
+    expect(await accountOf("ada@example.com")).toBeDefined();
+  });
+
   it("leaves the own account of somebody who had it before, and ends what the provider opened", async () => {
     const { scim, create, makeAccount, provider, sessionOf, features, tokens, roleOf, link } = await stage({
       defaultRole: "viewer",
@@ -207,6 +264,92 @@ describe("groups", () => {
     expect(await roles()).toEqual(["developer", "developer"]);
     expect((await scim("DELETE", path)).status).toBe(204);
     expect(await roles()).toEqual(["viewer", "viewer"]);
+  });
+
+  it("change by all operations of a request or by none", async () => {
+    const { scim, create, accountOf, roleOf } = await stage({ defaultRole: "viewer" });
+    const ada = await create("ada");
+    const refused = await scim("POST", "/Groups", {
+      displayName: "engineers",
+      members: [{ value: ada }, { value: "x" }],
+    });
+    expect([refused.status, (await scim("GET", "/Groups")).json["totalResults"]]).toEqual([400, 0]);
+    const path = `/Groups/${(await scim("POST", "/Groups", { displayName: "engineers" })).json.id}`;
+    const half = patch(
+      { op: "add", path: "members", value: [{ value: ada }] },
+      { op: "replace", path: "displayName", value: "leads" },
+      { op: "add", path: "members", value: [{ value: "x" }] },
+    );
+    expect((await scim("PATCH", path, half)).status).toBe(400);
+    expect((await scim("GET", path)).json).toMatchObject({ displayName: "engineers", members: [] });
+    expect(await roleOf(await accountOf("ada@example.com"))).toBe("viewer");
+  });
+
+  it("change only the roles that differ, and refuse people above the organization's limit once", async () => {
+    const { scim, provider, world, organization } = await stage();
+    await world.pool.query(
+      `with people as (
+         insert into account (account_id, email, display_name, wrapped_dek, kek_version)
+           select 'p' || n, 'p' || n || '@example.com', 'p' || n, '', 1 from generate_series(1, 600) n returning account_id)
+       insert into identity (identity_id, provider_id, account_id, email, is_managed, user_name)
+         select account_id, $1, account_id, account_id || '@example.com', false, account_id from people`,
+      [provider.id],
+    );
+    const group = (await scim("POST", "/Groups", { displayName: "others" })).json.id as string;
+    await world.pool.query(
+      "insert into scim_group_member select $1, identity_id from identity where identity_id like 'p%'",
+      [group],
+    );
+    const rename = async (displayName: string) =>
+      expect(
+        (await scim("PATCH", `/Groups/${group}`, patch({ op: "replace", path: "displayName", value: displayName })))
+          .status,
+      ).toBe(204);
+    const members = async () =>
+      (await world.pool.query("select role, count(*)::int from member where source = 'provider' group by role")).rows;
+    const refusals = async () =>
+      (await world.pool.query("select after from audit where action = 'member.add_refused'")).rows;
+    await rename("more others");
+    expect([await members(), await refusals()]).toEqual([[], []]);
+    await rename("leads");
+    // Beside the founder.
+    expect(await members()).toEqual([{ role: "admin", count: 499 }]);
+    expect(await refusals()).toMatchObject([{ after: { count: 101 } }]);
+    expect((await scim("DELETE", `/Groups/${group}`)).status).toBe(204);
+    expect(await members()).toEqual([]);
+    const { rows } = await world.pool.query("select from member where account_id = $1", [organization]);
+    expect(rows).toHaveLength(1);
+  });
+
+  it("are listed with a limited number of members on a page, and all of them on several", async () => {
+    const { scim, provider, world } = await stage();
+    await world.pool.query(
+      `with people as (
+         insert into account (account_id, email, display_name, wrapped_dek, kek_version)
+           select 'p' || n, 'p' || n || '@example.com', 'p' || n, '', 1 from generate_series(1, 1500) n returning account_id)
+       insert into identity (identity_id, provider_id, account_id, email, is_managed, user_name)
+         select account_id, $1, account_id, account_id || '@example.com', false, account_id from people`,
+      [provider.id],
+    );
+    for (const name of ["a", "b", "c"]) await scim("POST", "/Groups", { displayName: name });
+    await world.pool.query(
+      `insert into scim_group_member select group_id, identity_id from scim_group, identity
+         where identity_id like 'p%' and scim_group.display_name in ('a', 'b')`,
+    );
+    type Page = {
+      totalResults: number;
+      itemsPerPage: number;
+      Resources: { displayName: string; members: unknown[] }[];
+    };
+    const page = async (query: string) => (await scim("GET", `/Groups?${query}`)).json as unknown as Page;
+    const sizes = ({ Resources }: Page) => Resources.map(({ displayName, members }) => [displayName, members.length]);
+    const first = await page("");
+    expect([first.totalResults, first.itemsPerPage, sizes(first)]).toEqual([3, 1, [["a", 1_500]]]);
+    expect(sizes(await page("startIndex=2"))).toEqual([
+      ["b", 1_500],
+      ["c", 0],
+    ]);
+    expect(sizes(await page("excludedAttributes=members")).map(([name]) => name)).toEqual(["a", "b", "c"]);
   });
 
   it("never change a member whom people invited, nor make an owner", async () => {

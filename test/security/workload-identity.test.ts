@@ -4,6 +4,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { matchesSubject, patternProblem } from "../../control-plane/identity/subject-pattern.ts";
 import { workloadLimits } from "../../control-plane/identity/workload-identities.ts";
 import type { WorkloadRule } from "../../control-plane/identity/workload-store.ts";
+import { createMemberStore } from "../../control-plane/store/accounts/member-store.ts";
+import type { MemberId } from "../../proto/ids.ts";
 import { act, identityStage, ip } from "../fakes/identity-stage.ts";
 import { startOidcServer } from "../fakes/oidc-server.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
@@ -58,7 +60,7 @@ async function stage(change: Partial<WorkloadRule> = {}) {
         "select name, role, allowed_models, expires_at from api_key where revoked_at is null and name <> 'auto'",
       )
     ).rows;
-  return { workloads, account, server, rule, id, token, now, codeOf, liveKeys, world, makeAccount };
+  return { features, workloads, account, server, rule, id, token, now, codeOf, liveKeys, world, makeAccount };
 }
 
 describe("a workload's token", () => {
@@ -131,6 +133,19 @@ describe("a workload's token", () => {
     await workloads.remove(account, id, act);
     expect(await liveKeys()).toEqual([]);
     expect(await codeOf(await token())).toBe("workload_token_refused");
+  });
+
+  it("has no rule more when the member for whom its keys are has left", async () => {
+    const { workloads, makeAccount, rule, world, features } = await stage();
+    const organization = (await features.members.createOrganization(await makeAccount("founder"), "team", act)).account;
+    await world.pool.query(
+      "insert into member (member_id, account_id, name, role, source) values ('robot', $1, 'robot', 'developer', 'created')",
+      [organization],
+    );
+    await workloads.create(organization, { ...rule, member: "robot" as MemberId }, act);
+    const store = createMemberStore(world.db);
+    expect(await store.remove(organization, "robot" as MemberId, { mayChange: () => true, act })).toBe("done");
+    expect(await workloads.list(organization)).toEqual([]);
   });
 
   it("is not accepted by the rule of another account, and no account reads another's rule", async () => {

@@ -20,6 +20,10 @@ export const lockAccount = (
   strength: "forUpdate" | "forNoKeyUpdate" | "forShare" = "forNoKeyUpdate",
 ): Promise<boolean> => liveAccount(trx, account).select("accountId")[strength]().$call(findsRow);
 
+/** True when the provider that manages the account has deactivated its person; on operators it does not decide. */
+export const isDeprovisioned = sql<boolean>`exists (
+  select from identity i where i.account_id = account.account_id and i.is_managed and not i.is_active and not account.is_admin)`;
+
 /** True when the operator requires a second factor of `account`. */
 export const mustHaveFactor = sql<boolean>`exists (
   select 1 from sign_in_policy p

@@ -1,15 +1,27 @@
 // Rows of members, for the transactions of accounts, keys and members.
 import { sql } from "kysely";
 import type { AccountId, MemberId } from "../../../proto/ids.ts";
-import type { MemberRole, OwnerRefusal } from "../../accounts/store.ts";
+import type { memberLimits as Limits, MemberRecord, MemberRole, OwnerRefusal } from "../../accounts/store.ts";
 import type { Act } from "../../act.ts";
+import { rowCount } from "../core/rows.ts";
 import type { Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { endWorkloadsOf } from "../identity/workload-rows.ts";
 import { liveAccount } from "./account-rows.ts";
+import { auditAct } from "./audit-rows.ts";
 
-/** Also in accounts/members.ts, for the message. */
-const maxOrganizations = 50;
+/** The type holds the figures equal to those that messages name. */
+export const memberLimits: typeof Limits = { members: 500, invitations: 100, organizations: 50 };
+
+export type FoundMember = Pick<MemberRecord, "id" | "person" | "role" | "source">;
+
+export const memberColumns = ["memberId as id", "personId as person", "role", "source"] as const;
+
+export const audited = ({ person, role, source }: Pick<FoundMember, "person" | "role" | "source">) => ({
+  person,
+  role,
+  source,
+});
 
 /** Locks a member until the commit, so that what exists on their behalf is created before they are removed, or not at all. */
 export async function lockMember(trx: Trx, organization: AccountId, id: MemberId): Promise<MemberRole | undefined> {
@@ -38,18 +50,71 @@ export async function checkActor(
 export const countOrganizations = async (trx: Trx, person: AccountId): Promise<number> => {
   const { count } = await trx
     .selectFrom("member")
-    .select(sql<number>`count(*)::int`.as("count"))
+    .select(rowCount)
     .where("personId", "=", person)
     .executeTakeFirstOrThrow();
   return count;
 };
+
+export const countMembers = async (trx: Trx, organization: AccountId): Promise<number> => {
+  const { count } = await trx
+    .selectFrom("member")
+    .select(rowCount)
+    .where("accountId", "=", organization)
+    .executeTakeFirstOrThrow();
+  return count;
+};
+
+export const memberOf = (trx: Trx, organization: AccountId, person: AccountId): Promise<FoundMember | undefined> =>
+  trx
+    .selectFrom("member")
+    .select(memberColumns)
+    .where("accountId", "=", organization)
+    .where("personId", "=", person)
+    .executeTakeFirst();
+
+/** The caller announces the organisation. */
+export async function insertMember(
+  trx: Trx,
+  member: FoundMember & { readonly organization: AccountId; readonly name: string },
+  act: Parameters<typeof auditAct>[1],
+): Promise<void> {
+  const { id, organization, person, name, role, source } = member;
+  await trx
+    .insertInto("member")
+    .values({ memberId: id, accountId: organization, personId: person, name, role, source })
+    .execute();
+  const after = { ...audited(member), ...(person === null ? { name } : {}) };
+  await auditAct(trx, act, { action: "member.add", subject: id, account: organization, after });
+}
+
+/** The caller announces the organisation. */
+export async function setMemberRole(
+  trx: Trx,
+  organization: AccountId,
+  member: FoundMember,
+  { role, source }: Pick<FoundMember, "role" | "source">,
+  act: Parameters<typeof auditAct>[1],
+): Promise<void> {
+  const { id } = member;
+  await trx.updateTable("member").set({ role, source }).where("memberId", "=", id).execute();
+  // They were made with the rights of the earlier role.
+  await trx.deleteFrom("invitation").where("createdBy", "=", id).execute();
+  await auditAct(trx, act, {
+    action: "member.change",
+    subject: id,
+    account: organization,
+    before: audited(member),
+    after: audited({ ...member, role, source }),
+  });
+}
 
 /** Locks the person. */
 export async function ownerRefusal(trx: Trx, person: AccountId): Promise<OwnerRefusal | undefined> {
   const row = await liveAccount(trx, person).select("isTeamAccount").forNoKeyUpdate().executeTakeFirst();
   if (!row) return "owner_gone";
   if (row.isTeamAccount) return "not_a_person";
-  return (await countOrganizations(trx, person)) >= maxOrganizations ? "too_many_organizations" : undefined;
+  return (await countOrganizations(trx, person)) >= memberLimits.organizations ? "too_many_organizations" : undefined;
 }
 
 export async function insertOwner(
@@ -90,8 +155,8 @@ export async function organizationWithoutOtherOwner(trx: Trx, person: AccountId)
   return undefined;
 }
 
-/** Deletes a member with what exists on their behalf. The caller announces the organisation. */
-export async function deleteMember(trx: Trx, id: MemberId): Promise<{ readonly keys: number }> {
+/** Ends what exists on behalf of a member: keys, rules of workloads, SSH keys, open dashboards and invitations. */
+export async function endMemberAccess(trx: Trx, id: MemberId): Promise<{ readonly keys: number }> {
   await trx.selectFrom("member").select("memberId").where("memberId", "=", id).forUpdate().execute();
   const revoked = await trx
     .updateTable("apiKey")
@@ -104,6 +169,12 @@ export async function deleteMember(trx: Trx, id: MemberId): Promise<{ readonly k
   for (const table of ["sshKey", "dashboardVisit"] as const)
     await trx.deleteFrom(table).where("memberId", "=", id).execute();
   await trx.deleteFrom("invitation").where("createdBy", "=", id).execute();
-  await trx.deleteFrom("member").where("memberId", "=", id).execute();
   return { keys: Number(revoked.numUpdatedRows) };
+}
+
+/** Deletes a member with what exists on their behalf. The caller announces the organisation. */
+export async function deleteMember(trx: Trx, id: MemberId): Promise<{ readonly keys: number }> {
+  const ended = await endMemberAccess(trx, id);
+  await trx.deleteFrom("member").where("memberId", "=", id).execute();
+  return ended;
 }

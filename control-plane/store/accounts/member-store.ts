@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { AccountId, MemberId } from "../../../proto/ids.ts";
-import type { MemberRecord, MemberRole, MemberStore, OfferedInvitation } from "../../accounts/store.ts";
+import type { MemberStore } from "../../accounts/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -10,7 +10,19 @@ import { epochMs } from "../core/time.ts";
 import { queueInvitation } from "../work/mail-store.ts";
 import { accountColumns, liveAccount, lockAccount } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
-import { checkActor, countOrganizations, deleteMember, hasOtherOwner } from "./member-rows.ts";
+import {
+  audited,
+  checkActor,
+  countMembers,
+  countOrganizations,
+  deleteMember,
+  type FoundMember,
+  hasOtherOwner,
+  insertMember,
+  memberColumns,
+  memberOf,
+  setMemberRole,
+} from "./member-rows.ts";
 
 export function createMemberStore(db: Db): MemberStore {
   return asked<MemberStore>({
@@ -53,7 +65,10 @@ export function createMemberStore(db: Db): MemberStore {
         if (found.role === role) return "done";
         if (role === "owner" && found.person === null) return "not_a_person";
         if (await isLastOwner(trx, organization, found)) return "last_owner";
-        await setRole(trx, organization, found, role, act);
+        // A person has decided on the role, so a provider no longer does.
+        const source = found.source === "provider" ? "invited" : found.source;
+        await setMemberRole(trx, organization, found, { role, source }, act);
+        await announce(trx, "account", organization);
         return "done";
       }),
 
@@ -84,6 +99,7 @@ export function createMemberStore(db: Db): MemberStore {
           if (!mayChange(await checkActor(trx, organization, act), role)) return "above";
           if ((await countMembers(trx, organization)) >= maxMembers) return "full";
           await insertMember(trx, { id, organization, person: null, name, role, source: "created" }, act);
+          await announce(trx, "account", organization);
           return "done";
         });
       } catch (error) {
@@ -91,23 +107,6 @@ export function createMemberStore(db: Db): MemberStore {
         throw error;
       }
     },
-
-    put: (organization, { id, person, role, source }, limits, act) =>
-      inTransaction(db, async (trx) => {
-        if (!(await lockAccount(trx, person)) || !(await lockAccount(trx, organization))) return "gone";
-        const before = await memberOf(trx, organization, person);
-        if (before) {
-          // What people decided, a provider does not change.
-          if (before.role === role || before.source !== source) return "done";
-          if (await isLastOwner(trx, organization, before)) return "last_owner";
-          await setRole(trx, organization, before, role, act);
-          return "done";
-        }
-        if ((await countMembers(trx, organization)) >= limits.members) return "full";
-        if ((await countOrganizations(trx, person)) >= limits.organizations) return "too_many_organizations";
-        await insertMember(trx, { id, organization, person, name: "", role, source }, act);
-        return "done";
-      }),
 
     invitations: (organization, nowMs) =>
       db
@@ -207,6 +206,7 @@ export function createMemberStore(db: Db): MemberStore {
           { id: member.id, organization, person, name: "", role: used.role, source: "invited" },
           act,
         );
+        await announce(trx, "account", organization);
         return "done";
       }),
   });
@@ -221,10 +221,6 @@ const records = (db: Db, organization: AccountId) =>
     .select(epochMs("member.createdAt").as("createdAtMs"))
     .where("member.accountId", "=", organization);
 
-type FoundMember = Pick<MemberRecord, "id" | "person" | "role" | "source">;
-
-const memberColumns = ["memberId as id", "personId as person", "role", "source"] as const;
-
 /** Locks the organisation, whose members then do not change. */
 async function lockedMember(trx: Trx, organization: AccountId, id: MemberId): Promise<FoundMember | undefined> {
   if (!(await lockAccount(trx, organization))) return undefined;
@@ -237,14 +233,6 @@ async function lockedMember(trx: Trx, organization: AccountId, id: MemberId): Pr
     .executeTakeFirst();
 }
 
-const memberOf = (trx: Trx, organization: AccountId, person: AccountId): Promise<FoundMember | undefined> =>
-  trx
-    .selectFrom("member")
-    .select(memberColumns)
-    .where("accountId", "=", organization)
-    .where("personId", "=", person)
-    .executeTakeFirst();
-
 const isLastOwner = async (trx: Trx, organization: AccountId, { role, person }: FoundMember): Promise<boolean> =>
   role === "owner" && person !== null && !(await hasOtherOwner(trx, organization, person));
 
@@ -252,15 +240,6 @@ async function organizationRefusal(trx: Trx, organization: AccountId): Promise<"
   const row = await liveAccount(trx, organization).select("isTeamAccount").forNoKeyUpdate().executeTakeFirst();
   if (!row) return "gone";
   return row.isTeamAccount ? undefined : "no_organization";
-}
-
-async function countMembers(trx: Trx, organization: AccountId): Promise<number> {
-  const { count } = await trx
-    .selectFrom("member")
-    .select(sql<number>`count(*)::int`.as("count"))
-    .where("accountId", "=", organization)
-    .executeTakeFirstOrThrow();
-  return count;
 }
 
 async function countInvitations(trx: Trx, organization: AccountId): Promise<number> {
@@ -280,57 +259,3 @@ const isMemberAddress = (trx: Trx, organization: AccountId, email: string): Prom
     .where("member.accountId", "=", organization)
     .where(sql<boolean>`lower(email) = lower(${email})`)
     .$call(findsRow);
-
-interface Acting {
-  readonly by: string;
-  readonly ip: string;
-  readonly note?: string;
-}
-
-async function insertMember(
-  trx: Trx,
-  member: Omit<FoundMember, "id"> & {
-    readonly id: MemberId;
-    readonly organization: OfferedInvitation["organization"];
-    readonly name: string;
-  },
-  act: Acting,
-): Promise<void> {
-  const { id, organization, person, name, role, source } = member;
-  await trx
-    .insertInto("member")
-    .values({ memberId: id, accountId: organization, personId: person, name, role, source })
-    .execute();
-  const after = { ...audited(member), ...(person === null ? { name } : {}) };
-  await auditAct(trx, act, { action: "member.add", subject: id, account: organization, after });
-  await announce(trx, "account", organization);
-}
-
-async function setRole(
-  trx: Trx,
-  organization: AccountId,
-  member: FoundMember,
-  role: MemberRole,
-  act: Acting,
-): Promise<void> {
-  const { id } = member;
-  // A person has decided on the role, so a provider no longer does.
-  const source = member.source === "provider" ? "invited" : member.source;
-  await trx.updateTable("member").set({ role, source }).where("memberId", "=", id).execute();
-  // They were made with the rights of the earlier role.
-  await trx.deleteFrom("invitation").where("createdBy", "=", id).execute();
-  await auditAct(trx, act, {
-    action: "member.change",
-    subject: id,
-    account: organization,
-    before: audited(member),
-    after: audited({ ...member, role, source }),
-  });
-  await announce(trx, "account", organization);
-}
-
-const audited = ({ person, role, source }: Pick<FoundMember, "person" | "role" | "source">) => ({
-  person,
-  role,
-  source,
-});

@@ -9,18 +9,13 @@ import { findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { queueMail } from "../work/mail-store.ts";
-import { accountColumns, liveAccount, mustHaveFactor } from "./account-rows.ts";
+import { accountColumns, isDeprovisioned, liveAccount, mustHaveFactor } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 
 const hasFactor = sql<boolean>`exists (select 1 from second_factor f where f.account_id = account.account_id)`;
 /** True when the operator requires a second factor of the account and it has none. */
 const mustAddFactor = sql<boolean>`${mustHaveFactor} and not ${hasFactor}`.as("mustEnrol");
 
-/** True when the provider that manages the account has deactivated its person; on operators it does not decide. */
-const isDeprovisioned = sql<boolean>`exists (
-  select 1 from identity i where i.account_id = account.account_id and i.is_managed and not i.is_active and not account.is_admin)`.as(
-  "isDeprovisioned",
-);
 /** What its people must prove is decided by the provider. */
 const isByProvider = ({ factors }: { readonly factors: readonly SessionFactor[] }) => factors.includes("oidc");
 
@@ -80,7 +75,13 @@ export function createSessionStore(db: Db): SessionStore {
     openSession: (actor, session) =>
       inTransaction(db, async (trx) => {
         const row = await liveAccount(trx, actor.account)
-          .select([...accountColumns, mustAddFactor, hasFactor.as("hasFactor"), "signInEpoch", isDeprovisioned])
+          .select([
+            ...accountColumns,
+            mustAddFactor,
+            hasFactor.as("hasFactor"),
+            "signInEpoch",
+            isDeprovisioned.as("isDeprovisioned"),
+          ])
           .forShare()
           .executeTakeFirstOrThrow();
         const { mustEnrol, hasFactor: hasOne, signInEpoch, isDeprovisioned: isOut, ...account } = row;

@@ -4,10 +4,11 @@ import type { KeyRules, TokenStore } from "../../accounts/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
+import { findsRow } from "../core/rows.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { setMonthlyLimit } from "../money/limit-store.ts";
-import { keyOf, lockAccount, ruleColumns, signingKeyRows } from "./account-rows.ts";
+import { isDeprovisioned, keyOf, liveAccount, lockAccount, ruleColumns, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 import { checkActor, lockMember } from "./member-rows.ts";
 import { lockProject } from "./project-store.ts";
@@ -36,6 +37,9 @@ export function createTokenStore(db: Db): TokenStore {
           // Locked until commit: an account that is being deleted must not get a key after its keys were revoked.
           if (!(await lockAccount(trx, account, budget ? "forUpdate" : "forShare"))) return "account_gone";
           await checkActor(trx, account, act);
+          // Read once the account is locked: its provider may have deactivated it in the meantime.
+          if (await liveAccount(trx, account).select("accountId").where(isDeprovisioned).$call(findsRow))
+            return "account_gone";
           if (member !== null && !(await lockMember(trx, account, member))) return "member_gone";
           if (project !== null && !(await lockProject(trx, account, project))) return "project_gone";
           const row = await trx

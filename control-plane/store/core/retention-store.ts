@@ -80,9 +80,12 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
     delete from provider_sign_in where lookup in (
       select lookup from provider_sign_in where expires_at < ${before} order by expires_at limit ${limit})`,
   "workload-exchanges": (before, limit) => sql`
-    delete from workload_exchange where exchange_id in (
-      select exchange_id from workload_exchange where token_expires_at < ${before} and expires_at < ${before}
-        order by token_expires_at limit ${limit})`,
+    with done as (
+      select exchange_id, token_id from workload_exchange where token_expires_at < ${before} and expires_at < ${before}
+        order by token_expires_at limit ${limit}),
+      -- Expired keys are refused already; revoked ones are listed no more.
+      ended as (update api_key set revoked_at = now() where token_id in (select token_id from done) and revoked_at is null)
+    delete from workload_exchange where exchange_id in (select exchange_id from done)`,
   "sign-in-attempts": (before, limit) => sql`
     delete from sign_in_attempt where key in (
       select key from sign_in_attempt where expires_at < ${before} order by expires_at limit ${limit})`,

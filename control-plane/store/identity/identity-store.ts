@@ -8,7 +8,7 @@ import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { announcing, syncMember } from "./provided-members.ts";
+import { announcing, syncMembers } from "./provided-members.ts";
 
 /** Columns of an IdentityRow. */
 const identityColumns = [
@@ -138,12 +138,13 @@ export function createIdentityStore(db: Db): IdentityStore {
 
     noteUse: (identity, { email, groups }, act) =>
       inTransaction(db, async (trx) => {
-        await trx
+        const row = await trx
           .updateTable("identity")
           .set({ lastUsedAt: now, claimedGroups: [...groups], ...(email === "" ? {} : { email }) })
           .where("identityId", "=", identity)
-          .execute();
-        await announcing(trx, act, (acting) => syncMember(trx, identity, acting));
+          .returning("providerId as provider")
+          .executeTakeFirst();
+        if (row) await announcing(trx, act, (acting) => syncMembers(trx, row.provider, [identity], acting));
       }),
 
     own: (account) =>

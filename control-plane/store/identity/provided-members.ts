@@ -5,18 +5,27 @@ import type { Act } from "../../act.ts";
 import type { ProvidedRole } from "../../identity/store.ts";
 import { lockAccount } from "../accounts/account-rows.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
-import { countOrganizations, deleteMember, hasOtherOwner } from "../accounts/member-rows.ts";
+import {
+  countMembers,
+  countOrganizations,
+  deleteMember,
+  endMemberAccess,
+  type FoundMember,
+  hasOtherOwner,
+  insertMember,
+  memberColumns,
+  memberLimits,
+  memberOf,
+  setMemberRole,
+} from "../accounts/member-rows.ts";
 import { announce } from "../core/change-feed.ts";
-import { rowCount } from "../core/rows.ts";
 import type { Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 
 /** The roles with the most rights first. */
 const order: readonly ProvidedRole[] = ["admin", "developer", "billing", "viewer"];
-/** As accounts/member-store.ts. */
-const maxMembers = 500;
-const maxOrganizations = 50;
-
+/** People whom one audit entry names. */
+const maxAudited = 100;
 /** An act, and the accounts that it changes: they are announced last, because an announcement blocks others until the commit. */
 export interface Acting extends Act {
   readonly accounts: Set<string>;
@@ -32,7 +41,7 @@ export async function announcing<Result>(trx: Trx, act: Act, work: (act: Acting)
   return result;
 }
 
-/** Of several groups the role with the most rights counts. Null: no member. */
+/** Role with the most rights of those that the groups give. Null: no member. */
 function providedRole(
   groups: readonly string[],
   roleOfGroup: Readonly<Record<string, ProvidedRole>>,
@@ -42,27 +51,91 @@ function providedRole(
   return order.find((role) => roles.has(role)) ?? fallback;
 }
 
-/** Gives the person the role of their groups. Members whom people invited, and owners, stay as they are. */
-export async function syncMember(trx: Trx, identity: string, act: Acting): Promise<void> {
-  const row = await trx
-    .selectFrom("identity")
-    .innerJoin("identityProvider", "identityProvider.providerId", "identity.providerId")
-    .select(["accountId as person", "isActive", "claimedGroups", "identity.providerId as provider"])
+/** Gives the people of a provider the roles of their groups. Members whom people invited, and owners, stay as they are. */
+export async function syncMembers(
+  trx: Trx,
+  provider: string,
+  identities: readonly string[],
+  act: Acting,
+): Promise<void> {
+  if (identities.length === 0) return;
+  const stale = await staleMembers(trx, provider, identities);
+  if (stale.length === 0) return;
+  // The people before the organisation, as wherever members change.
+  const live = await trx
+    .selectFrom("account")
+    .select("accountId")
+    .where(sql<boolean>`account_id = any(${stale.map(({ person }) => person)}::text[])`)
+    .where("deletedAt", "is", null)
+    .orderBy("accountId")
+    .forNoKeyUpdate()
+    .execute();
+  const people = new Set(live.map(({ accountId }) => accountId));
+  const [{ organization } = { organization: null }] = stale;
+  if (organization === null || !(await lockAccount(trx, organization))) return;
+  const locked = stale.map(({ identity }) => identity);
+  const present = (await staleMembers(trx, provider, locked)).filter(
+    (one) => people.has(one.person) && one.organization === organization,
+  );
+  for (const { member, role } of present) {
+    if (member && role === null) await endMember(trx, organization, member, act);
+    else if (member && role !== null) await changeRole(trx, organization, member, role, act);
+  }
+  const joining = present.flatMap(({ member, person, role }) => (member || role === null ? [] : [{ person, role }]));
+  await addMembers(trx, organization, joining, act);
+}
+
+interface StaleMember {
+  readonly identity: string;
+  readonly person: AccountId;
+  readonly organization: AccountId;
+  /** As stored; undefined: none. */
+  readonly member: FoundMember | undefined;
+  /** As the groups say; null: none. */
+  readonly role: ProvidedRole | null;
+}
+
+/** The people whose stored role is not that of their groups. */
+async function staleMembers(
+  trx: Trx,
+  provider: string,
+  identities: readonly string[],
+): Promise<readonly StaleMember[]> {
+  const settings = await trx
+    .selectFrom("identityProvider")
     .select(["organizationId as organization", "defaultRole", "roleOfGroup"])
-    .where("identityId", "=", identity)
+    // Without groups by SCIM those of the claim count.
+    .select(
+      sql<boolean>`exists (select from scim_group g where g.provider_id = identity_provider.provider_id)`.as(
+        "hasGroups",
+      ),
+    )
+    .where("providerId", "=", provider)
     .executeTakeFirst();
-  if (!row?.organization) return;
-  const { person, organization, isActive, roleOfGroup, defaultRole } = row;
-  // The person before the organisation, as wherever members change.
-  if (!(await lockAccount(trx, person)) || !(await lockAccount(trx, organization))) return;
-  const groups = (await scimGroupsOf(trx, row.provider, identity)) ?? row.claimedGroups;
-  const role = isActive ? providedRole(groups, roleOfGroup, defaultRole) : null;
-  const before = await memberOf(trx, organization, person);
-  if (before && (before.source !== "provider" || before.role === "owner")) return;
-  if (role === null) {
-    if (before) await endMember(trx, organization, before, act);
-  } else if (!before) await addMember(trx, organization, person, role, act);
-  else if (before.role !== role) await setRole(trx, organization, before, role, act);
+  if (!settings?.organization) return [];
+  const { organization, defaultRole, roleOfGroup, hasGroups } = settings;
+  const rows = await trx
+    .selectFrom("identity")
+    .leftJoin("member", (on) =>
+      on.onRef("member.personId", "=", "identity.accountId").on("member.accountId", "=", organization),
+    )
+    .select(["identityId as identity", "identity.accountId as account", "isActive", "claimedGroups"])
+    .select(["member.memberId as id", "member.role", "member.source"])
+    .select(
+      sql<string[]>`array(
+        select unnest(array[g.display_name, g.external_id]) from scim_group_member m join scim_group g using (group_id)
+          where m.identity_id = identity.identity_id)`.as("groups"),
+    )
+    .where("identity.providerId", "=", provider)
+    .where(sql<boolean>`identity.identity_id = any(${[...identities]}::text[])`)
+    .orderBy("identity.accountId")
+    .execute();
+  return rows.flatMap(({ identity, account: person, isActive, claimedGroups, id, role: before, source, groups }) => {
+    const role = isActive ? providedRole(hasGroups ? groups : claimedGroups, roleOfGroup, defaultRole) : null;
+    const isStale = source === null ? role !== null : source === "provider" && before !== "owner" && before !== role;
+    const member = id === null || before === null || source === null ? undefined : { id, person, role: before, source };
+    return isStale ? [{ identity, person, organization, member, role }] : [];
+  });
 }
 
 /** Ends a person's membership, also one by invitation: who leaves the company leaves its organisation. The last owner keeps the role. */
@@ -74,17 +147,23 @@ export async function endMembership(trx: Trx, organization: AccountId, person: A
     await endMember(trx, organization, before, act);
     return;
   }
-  await trx
-    .updateTable("apiKey")
-    .set({ revokedAt: now })
-    .where("memberId", "=", before.id)
-    .where("revokedAt", "is", null)
-    .execute();
+  await revokeAccess(trx, organization, before.id, "the last owner was deactivated by the identity provider", act);
+}
+
+/** Ends what a member has in an organisation, but not the membership. */
+async function revokeAccess(
+  trx: Trx,
+  organization: AccountId,
+  member: MemberId,
+  reason: string,
+  act: Acting,
+): Promise<void> {
+  const { keys } = await endMemberAccess(trx, member);
   await auditAct(trx, act, {
     action: "member.keys_revoke",
-    subject: before.id,
+    subject: member,
     account: organization,
-    after: { reason: "the last owner was deactivated by the identity provider" },
+    after: { keys_revoked: keys, reason },
   });
   act.accounts.add(organization);
 }
@@ -98,7 +177,7 @@ export async function endProvidedMembers(
 ): Promise<void> {
   const rows = await trx
     .selectFrom("member")
-    .select(["memberId as id", "role", "source"])
+    .select(memberColumns)
     .where("accountId", "=", organization)
     .where("source", "=", "provider")
     .where("role", "<>", "owner")
@@ -107,41 +186,6 @@ export async function endProvidedMembers(
   if (rows.length === 0 || !(await lockAccount(trx, organization))) return;
   for (const row of rows) await endMember(trx, organization, row, act);
 }
-
-/** Groups that SCIM provisioned; undefined: the provider provisions none, so the claim counts. */
-async function scimGroupsOf(trx: Trx, provider: string, identity: string): Promise<readonly string[] | undefined> {
-  const any = await trx
-    .selectFrom("scimGroup")
-    .select("groupId")
-    .where("providerId", "=", provider)
-    .limit(1)
-    .executeTakeFirst();
-  if (!any) return undefined;
-  const rows = await trx
-    .selectFrom("scimGroupMember")
-    .innerJoin("scimGroup", "scimGroup.groupId", "scimGroupMember.groupId")
-    .select(["displayName", "externalId"])
-    .where("identityId", "=", identity)
-    .execute();
-  return rows.flatMap(({ displayName, externalId }) =>
-    externalId === null ? [displayName] : [displayName, externalId],
-  );
-}
-
-interface FoundMember {
-  readonly id: MemberId;
-  readonly role: string;
-  readonly source: string;
-}
-
-const memberOf = (trx: Trx, organization: AccountId, person: AccountId): Promise<FoundMember | undefined> =>
-  trx
-    .selectFrom("member")
-    .select(["memberId as id", "role", "source"])
-    .where("accountId", "=", organization)
-    .where("personId", "=", person)
-    .forUpdate()
-    .executeTakeFirst();
 
 async function endMember(trx: Trx, organization: AccountId, member: FoundMember, act: Acting): Promise<void> {
   const { keys } = await deleteMember(trx, member.id);
@@ -156,49 +200,42 @@ async function endMember(trx: Trx, organization: AccountId, member: FoundMember,
 }
 
 /** A full organisation gets nobody more, and the sign-in goes on: the audit log says so. */
-async function addMember(
+async function addMembers(
   trx: Trx,
   organization: AccountId,
-  person: AccountId,
-  role: ProvidedRole,
+  people: readonly { readonly person: AccountId; readonly role: ProvidedRole }[],
   act: Acting,
 ): Promise<void> {
-  const { count } = await trx
-    .selectFrom("member")
-    .select(rowCount)
-    .where("accountId", "=", organization)
-    .executeTakeFirstOrThrow();
-  const after = { person, role, source: "provider" };
-  if (count >= maxMembers || (await countOrganizations(trx, person)) >= maxOrganizations) {
-    await auditAct(trx, act, { action: "member.add_refused", subject: person, account: organization, after });
-    return;
+  if (people.length === 0) return;
+  let space = memberLimits.members - (await countMembers(trx, organization));
+  const refused: AccountId[] = [];
+  for (const { person, role } of people) {
+    if (space <= 0 || (await countOrganizations(trx, person)) >= memberLimits.organizations) {
+      refused.push(person);
+      continue;
+    }
+    const id = randomId<"member">(16);
+    await insertMember(trx, { id, organization, person, name: "", role, source: "provider" }, act);
+    act.accounts.add(organization);
+    space -= 1;
   }
-  const id = randomId<"member">(16);
-  await trx
-    .insertInto("member")
-    .values({ memberId: id, accountId: organization, personId: person, name: "", role, source: "provider" })
-    .execute();
-  await auditAct(trx, act, { action: "member.add", subject: id, account: organization, after });
-  act.accounts.add(organization);
+  if (refused.length === 0) return;
+  await auditAct(trx, act, {
+    action: "member.add_refused",
+    subject: organization,
+    account: organization,
+    after: { people: refused.slice(0, maxAudited), count: refused.length },
+  });
 }
 
-async function setRole(
+async function changeRole(
   trx: Trx,
   organization: AccountId,
   member: FoundMember,
   role: ProvidedRole,
   act: Acting,
 ): Promise<void> {
-  await trx.updateTable("member").set({ role }).where("memberId", "=", member.id).execute();
-  // They were made with the rights of the earlier role.
-  await trx.deleteFrom("invitation").where("createdBy", "=", member.id).execute();
-  await auditAct(trx, act, {
-    action: "member.change",
-    subject: member.id,
-    account: organization,
-    before: { role: member.role },
-    after: { role },
-  });
+  await setMemberRole(trx, organization, member, { role, source: member.source }, act);
   act.accounts.add(organization);
 }
 
@@ -214,6 +251,8 @@ export async function deprovision(trx: Trx, identity: string, act: Acting): Prom
     .where("identityId", "=", identity)
     .executeTakeFirstOrThrow();
   const { person, isManaged, organization } = row;
+  // A key that is being created is there before the others are revoked, or is refused.
+  if (isManaged) await lockAccount(trx, person);
   if (organization !== null) await endMembership(trx, organization, person, act);
   const sessions = await trx
     .deleteFrom("loginSession")
@@ -226,20 +265,31 @@ export async function deprovision(trx: Trx, identity: string, act: Acting): Prom
     // Sign-ins that the provider began and that wait for the account's second factor.
     .$if(!isManaged, (own) => own.where("purpose", "=", "second_factor").where("epoch", "is", null))
     .execute();
-  if (isManaged) {
-    const revoked = await trx
-      .updateTable("apiKey")
-      .set({ revokedAt: now })
-      .where("accountId", "=", person)
-      .where("revokedAt", "is", null)
-      .executeTakeFirst();
-    await auditAct(trx, act, {
-      action: "identity.deactivate",
-      subject: person,
-      account: person,
-      after: { keys_revoked: Number(revoked.numUpdatedRows), sessions_ended: Number(sessions.numDeletedRows) },
-    });
-    act.accounts.add(person);
-  }
   act.sessions.add(person);
+  if (!isManaged) return;
+  await trx.deleteFrom("workloadIdentity").where("accountId", "=", person).execute();
+  const revoked = await trx
+    .updateTable("apiKey")
+    .set({ revokedAt: now })
+    .where("accountId", "=", person)
+    .where("revokedAt", "is", null)
+    .executeTakeFirst();
+  const memberships = await trx
+    .selectFrom("member")
+    .select(["memberId as id", "accountId as organization"])
+    .where("personId", "=", person)
+    .where("accountId", "is distinct from", organization)
+    .orderBy("accountId")
+    // So that no key is created on their behalf in the meantime.
+    .forUpdate()
+    .execute();
+  for (const one of memberships)
+    await revokeAccess(trx, one.organization, one.id, "the member's identity provider deactivated them", act);
+  await auditAct(trx, act, {
+    action: "identity.deactivate",
+    subject: person,
+    account: person,
+    after: { keys_revoked: Number(revoked.numUpdatedRows), sessions_ended: Number(sessions.numDeletedRows) },
+  });
+  act.accounts.add(person);
 }

@@ -1,13 +1,20 @@
 import { sql } from "kysely";
 import type { Act } from "../../act.ts";
-import type { GroupAttribute, ScimStore, ScimUser, UserAttribute } from "../../identity/store.ts";
+import type {
+  GroupAttribute,
+  GroupChange,
+  ScimGroupFields,
+  ScimStore,
+  ScimUser,
+  UserAttribute,
+} from "../../identity/store.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { findsRow, rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { type Acting, announcing, deprovision, syncMember } from "./provided-members.ts";
+import { type Acting, announcing, deprovision, syncMembers } from "./provided-members.ts";
 
 const groupsOfUser = sql<ScimUser["groups"]>`coalesce((
   select jsonb_agg(jsonb_build_object('id', g.group_id, 'displayName', g.display_name) order by g.display_name)
@@ -148,11 +155,12 @@ const userMethods = (db: Db) =>
       }
     },
 
-    async changeUser(provider, id, fields, by) {
+    async changeUser(provider, id, change, by) {
       try {
         return await announced(db, by, async (trx, act) => {
           const before = await lockIdentity(trx, provider, id);
           if (!before) return "gone";
+          const fields = change(known(before));
           await trx
             .updateTable("identity")
             .set({ ...fields, changedAt: now })
@@ -160,7 +168,7 @@ const userMethods = (db: Db) =>
             .execute();
           if (before.isActive !== fields.isActive) await auditActive(trx, before, fields.isActive, act);
           if (before.isActive && !fields.isActive) await deprovision(trx, id, act);
-          else if (fields.isActive) await syncMember(trx, id, act);
+          else if (fields.isActive) await syncMembers(trx, provider, [id], act);
           return "done";
         });
       } catch (error) {
@@ -190,6 +198,22 @@ const membersOfGroup = sql<{ id: string; userName: string }[]>`coalesce((
     from scim_group_member m join identity i using (identity_id)
     where m.group_id = scim_group.group_id and i.user_name is not null), '[]')`;
 
+const groupSize = sql<number>`(
+  select count(*)::int from scim_group_member m where m.group_id = scim_group.group_id)`.as("size");
+
+/** Members of all groups of one page. A single group may have more: all users of its provider. */
+const maxPageMembers = 2_000;
+
+/** Number of groups, at least one, whose members fit into a page; the client asks for the others by `startIndex`. */
+function pageLength(sizes: readonly number[]): number {
+  let sum = 0;
+  const end = sizes.findIndex((size, index) => {
+    sum += size;
+    return index > 0 && sum > maxPageMembers;
+  });
+  return end < 0 ? sizes.length : end;
+}
+
 const groupColumns = (withMembers: boolean) =>
   [
     "groupId as id",
@@ -207,33 +231,34 @@ const groupMethods = (db: Db) =>
         ? groups(db, provider).where(groupTests[filter.attribute](filter.value))
         : groups(db, provider);
       const { count } = await found.select(rowCount).executeTakeFirstOrThrow();
-      const rows =
-        limit === 0
-          ? []
-          : await found
-              .select(groupColumns(withMembers))
-              .orderBy("createdAt")
-              .orderBy("groupId")
-              .offset(offset)
-              .limit(limit)
-              .execute();
+      if (limit === 0) return { total: count, rows: [] };
+      const ordered = found.orderBy("createdAt").orderBy("groupId");
+      const sizes = await ordered.select(["groupId as id", groupSize]).offset(offset).limit(limit).execute();
+      const page = withMembers ? sizes.slice(0, pageLength(sizes.map(({ size }) => size))) : sizes;
+      if (page.length === 0) return { total: count, rows: [] };
+      const ids = page.map(({ id }) => id);
+      const rows = await ordered.select(groupColumns(withMembers)).where("groupId", "in", ids).execute();
       return { total: count, rows };
     },
 
     group: (provider, id, withMembers) =>
       groups(db, provider).select(groupColumns(withMembers)).where("groupId", "=", id).executeTakeFirst(),
 
-    async createGroup(provider, id, fields, max, act) {
+    async createGroup(provider, id, { members, ...fields }, max, by) {
       try {
-        return await inTransaction(db, async (trx) => {
+        return await announced(db, by, async (trx, act) => {
           if (!(await lockProvider(trx, provider))) return "gone";
           const { count } = await groups(trx, provider).select(rowCount).executeTakeFirstOrThrow();
           if (count >= max) return "full";
+          const joined = [...new Set(members)].toSorted();
+          if (!(await areUsers(trx, provider, joined))) return "unknown";
           await trx
             .insertInto("scimGroup")
             .values({ groupId: id, providerId: provider, ...fields })
             .execute();
-          await auditGroup(trx, "scim_group.create", provider, { id, ...fields }, act);
+          await addToGroup(trx, id, joined);
+          await auditGroup(trx, "scim_group.create", provider, { id, ...fields, joined: joined.length }, act);
+          await syncMembers(trx, provider, joined, act);
           return "done";
         });
       } catch (error) {
@@ -242,7 +267,7 @@ const groupMethods = (db: Db) =>
       }
     },
 
-    async changeGroup(provider, id, { members, ...fields }, by) {
+    async changeGroup(provider, id, changes, by) {
       try {
         return await announced(db, by, async (trx, act) => {
           // Changes of one provider's groups wait for each other, so that no role is computed from half of them.
@@ -254,33 +279,25 @@ const groupMethods = (db: Db) =>
             .executeTakeFirst();
           if (!before) return "gone";
           const present = await memberIds(trx, id);
-          const wanted = new Set(members?.only ?? present);
-          for (const one of members?.add ?? []) wanted.add(one);
-          for (const one of members?.remove ?? []) wanted.delete(one);
-          const [joined, left] = [
-            [...wanted].filter((one) => !present.has(one)),
-            [...present].filter((one) => !wanted.has(one)),
-          ];
+          const { fields, wanted } = outcomeOf(before, present, changes);
+          const joined = [...wanted].filter((one) => !present.has(one)).toSorted();
+          const left = [...present].filter((one) => !wanted.has(one)).toSorted();
           if (!(await areUsers(trx, provider, joined))) return "unknown";
           await trx
             .updateTable("scimGroup")
             .set({ ...fields, changedAt: now })
             .where("groupId", "=", id)
             .execute();
-          if (left.length > 0)
-            await trx.deleteFrom("scimGroupMember").where("groupId", "=", id).where("identityId", "in", left).execute();
-          if (joined.length > 0)
-            await trx
-              .insertInto("scimGroupMember")
-              .values(joined.map((identityId) => ({ groupId: id, identityId })))
-              .execute();
-          const isRenamed =
-            (fields.displayName ?? before.displayName) !== before.displayName ||
-            (fields.externalId === undefined ? before.externalId : fields.externalId) !== before.externalId;
-          const after = { id, ...before, ...fields, joined: joined.length, left: left.length };
+          await trx
+            .deleteFrom("scimGroupMember")
+            .where("groupId", "=", id)
+            .where(sql<boolean>`identity_id = any(${left}::text[])`)
+            .execute();
+          await addToGroup(trx, id, joined);
+          const after = { id, ...fields, joined: joined.length, left: left.length };
           await auditGroup(trx, "scim_group.change", provider, after, act);
-          for (const identity of isRenamed ? new Set([...wanted, ...left]) : [...joined, ...left].toSorted())
-            await syncMember(trx, identity, act);
+          const isRenamed = fields.displayName !== before.displayName || fields.externalId !== before.externalId;
+          await syncMembers(trx, provider, isRenamed ? [...wanted, ...left] : [...joined, ...left], act);
           return "done";
         });
       } catch (error) {
@@ -301,10 +318,29 @@ const groupMethods = (db: Db) =>
           .executeTakeFirst();
         if (!row) return false;
         await auditGroup(trx, "scim_group.delete", provider, { id, ...row }, act);
-        for (const identity of [...members].toSorted()) await syncMember(trx, identity, act);
+        await syncMembers(trx, provider, [...members], act);
         return true;
       }),
   }) satisfies Partial<ScimStore>;
+
+/** A group after all changes, in order. */
+function outcomeOf(before: ScimGroupFields, present: ReadonlySet<string>, changes: readonly GroupChange[]) {
+  let fields = before;
+  let wanted = new Set(present);
+  for (const { members, ...change } of changes) {
+    fields = { ...fields, ...change };
+    if (members?.only) wanted = new Set(members.only);
+    for (const one of members?.add ?? []) wanted.add(one);
+    for (const one of members?.remove ?? []) wanted.delete(one);
+  }
+  return { fields, wanted };
+}
+
+async function addToGroup(trx: Trx, group: string, people: readonly string[]): Promise<void> {
+  await sql`
+    insert into scim_group_member (group_id, identity_id)
+      select ${group}, identity_id from unnest(${[...people]}::text[]) as joined (identity_id)`.execute(trx);
+}
 
 const lockProvider = (trx: Trx, provider: string): Promise<boolean> =>
   trx
@@ -317,11 +353,20 @@ const lockProvider = (trx: Trx, provider: string): Promise<boolean> =>
 const lockIdentity = (trx: Trx, provider: string, id: string) =>
   trx
     .selectFrom("identity")
-    .select(["isActive", "userName", "accountId as account", "email"])
+    .select(["isActive", "userName", "externalId", "email", "givenName", "familyName", "displayName"])
+    .select("accountId as account")
     .where("providerId", "=", provider)
     .where("identityId", "=", id)
     .forUpdate()
     .executeTakeFirst();
+
+/** Undefined: SCIM does not know the person. */
+function known({ userName, externalId, email, givenName, familyName, displayName, isActive }: LockedIdentity) {
+  if (userName === null) return undefined;
+  return { userName, externalId, email, givenName, familyName, displayName, isActive };
+}
+
+type LockedIdentity = NonNullable<Awaited<ReturnType<typeof lockIdentity>>>;
 
 async function memberIds(trx: Trx, group: string): Promise<ReadonlySet<string>> {
   const rows = await trx.selectFrom("scimGroupMember").select("identityId").where("groupId", "=", group).execute();
@@ -332,7 +377,7 @@ async function areUsers(trx: Trx, provider: string, ids: readonly string[]): Pro
   if (ids.length === 0) return true;
   const { count } = await users(trx, provider)
     .select(rowCount)
-    .where("identityId", "in", ids)
+    .where(sql<boolean>`identity_id = any(${[...ids]}::text[])`)
     .executeTakeFirstOrThrow();
   return count === ids.length;
 }

@@ -13,7 +13,6 @@ import { memberLimits } from "../../../control-plane/accounts/member-store.ts";
 import { guarded, holds } from "../../../control-plane/accounts/permissions.ts";
 import { createScopedJwts } from "../../../control-plane/accounts/scoped-jwt.ts";
 import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
-import { createMemberStore } from "../../../control-plane/store/accounts/member-store.ts";
 import { createAttemptStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
 import { createTokenStore } from "../../../control-plane/store/accounts/tokens-store.ts";
 import { announce, createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
@@ -559,26 +558,5 @@ describe("a person whom a control plane of the release before deletes", () => {
     });
     const { rows } = await world.pool.query("select 1 from member where account_id = $1", [organization]);
     expect(rows).toHaveLength(2);
-  });
-});
-
-describe("members that an identity provider decides on", () => {
-  it("are put once with their role, and leave invited members as they are", async () => {
-    const { world, members, found, join, person } = await open();
-    const store = createMemberStore(world.db);
-    const { organization, owner } = await found("acme");
-    const dan = await person("dan");
-    const act = { by: "system", ip: "", note: "" };
-    const put = (who: AccountId, role: MemberRole, id: string) =>
-      store.put(organization, { id: id as MemberId, person: who, role, source: "provider" }, memberLimits, act);
-    expect(await put(dan.account, "developer", "member-1")).toBe("done");
-    expect(await put(dan.account, "viewer", "member-2")).toBe("done");
-    expect(await members.get(organization, "member-1" as MemberId)).toMatchObject({
-      role: "viewer",
-      source: "provider",
-    });
-    const { caller } = await join(owner, "bob", "developer");
-    expect(await put(caller.member?.person as AccountId, "owner", "member-3")).toBe("done");
-    expect(await members.get(organization, memberIdOf(caller))).toMatchObject({ role: "developer", source: "invited" });
   });
 });

@@ -190,6 +190,24 @@ describe.each(Object.keys(periods) as Kept[])("%s", (kind) => {
   });
 });
 
+it("revokes the key of a workload's exchange before it removes the exchange", async () => {
+  const old = new Date(nowMs - retention["workload-exchanges"] - minuteMs);
+  await query(
+    url,
+    `insert into api_key (token_id, account_id, name, lookup, ciphertext, fragment)
+       values ('k-exchanged', 'u:1', 'exchanged', '\\x11', '\\x12', 'stk')`,
+  );
+  await query(
+    url,
+    `insert into workload_exchange (exchange_id, rule_id, token_id, token_hash, token_expires_at, expires_at)
+       values ('exchanged', 'rule', 'k-exchanged', '', $1, $1)`,
+    [old],
+  );
+  await sweep();
+  expect(await query(url, "select from workload_exchange where exchange_id = 'exchanged'")).toEqual([]);
+  expect(await query(url, "select from api_key where token_id = 'k-exchanged' and revoked_at is null")).toEqual([]);
+});
+
 it("more rows than one batch are all removed in one sweep", async () => {
   const old = new Date(nowMs - retention["request-labels"] - minuteMs);
   await query(
