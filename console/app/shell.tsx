@@ -41,7 +41,7 @@ import { Link, RouterNavLink } from "../ui/link.tsx";
 import { ErrorNotice } from "../ui/notice.tsx";
 import { useMenu } from "./menu.ts";
 import type { SectionName } from "./page-entry.ts";
-import { useVisitor } from "./visitor.ts";
+import { mayDo, useVisitor } from "./visitor.ts";
 
 const loadPalette = () => import("./palette.tsx");
 const Palette = lazy(async () => ({ default: (await loadPalette()).Palette }));
@@ -275,7 +275,8 @@ function ViewBanner(): ReactNode {
 
 /** Shown on every page while the account is suspended. */
 function SuspensionBanner(): ReactNode {
-  const { data } = useGet<Checklist>("/payment/checklist", { everyMs: 60_000 });
+  const enabled = mayDo(useVisitor(), "readMoney");
+  const { data } = useGet<Checklist>("/payment/checklist", { everyMs: 60_000, enabled });
   if (!data) return null;
   if (!data.suspended || !data.suspend_reason) return <LimitNotice list={data} />;
   const { why, act, page } = suspensionOf(data.suspend_reason);

@@ -30,6 +30,22 @@ function blockOf(text: string): Block | undefined {
 export const badAddress = (entries: readonly string[]): string | undefined =>
   entries.find((entry) => blockOf(entry) === undefined);
 
+/** True if every address of `entries` is one of `of`. */
+export function areWithin(entries: readonly string[], of: readonly string[]): boolean {
+  const outer = of.flatMap((entry) => blockOf(entry) ?? []);
+  return entries.every((entry) => {
+    const block = blockOf(entry);
+    return (
+      block !== undefined &&
+      outer.some(({ address, prefix, family }) => {
+        const list = new BlockList();
+        list.addSubnet(address, prefix, family);
+        return family === block.family && prefix <= block.prefix && list.check(block.address, family);
+      })
+    );
+  });
+}
+
 /** Undefined: any address. Invalid entries match nothing. */
 export type AddressTest = ((ip: string) => boolean) | undefined;
 

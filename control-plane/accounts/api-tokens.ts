@@ -9,7 +9,7 @@ import type { Caller } from "./caller.ts";
 import type { DataKeys } from "./data-keys.ts";
 import { type AccountSecrets, lookupOf, sealApiKey } from "./envelope.ts";
 import { InvalidApiKey } from "./errors.ts";
-import { checkRules, type KeyRules } from "./key-rules.ts";
+import { checkRules, type KeyRules, loosens } from "./key-rules.ts";
 import { memberGone } from "./member-errors.ts";
 import { memberRefusal } from "./permissions.ts";
 import { projectNotFound } from "./projects.ts";
@@ -110,8 +110,8 @@ export function createApiTokens(deps: {
     },
 
     /**
-     * `limit`: undefined: unchanged. Throws badAllowedIps, badExpiry, memberRoleNotAllowed for a key of another member, and
-     * shutsOutCaller when the key would exclude the caller's own address.
+     * `limit`: undefined: unchanged. Throws badAllowedIps, badExpiry, memberRoleNotAllowed for a key of another member and where a
+     * member who may not manage keys loosens their own, and shutsOutCaller when the key would exclude the caller's own address.
      */
     async change(
       caller: KeyEditor & Pick<Caller, "key">,
@@ -126,7 +126,11 @@ export function createApiTokens(deps: {
       if (key === caller.key && addressTest(change.allowedIps ?? null)?.(act.ip) === false)
         throw shutsOutCaller(act.ip);
       await checkEditor(caller, key);
-      const record = await store.changeKey(caller.account, key, change, budgetOf(key, limit), act);
+      const refusal = memberRefusal("manageKeys", caller.member);
+      const check = (before: KeyRules): void => {
+        if (refusal && loosens(before, change)) throw refusal;
+      };
+      const record = await store.changeKey(caller.account, key, change, budgetOf(key, limit), act, check);
       return record && masked(record);
     },
 

@@ -1,6 +1,6 @@
 // Rules of an API key: role, models, addresses, expiry and rates. Tokens signed with a key never exceed it.
 import { invalid } from "../service-error.ts";
-import { badAddress } from "./allowed-ips.ts";
+import { areWithin, badAddress } from "./allowed-ips.ts";
 import { badAllowedIps, badExpiry } from "./token-errors.ts";
 
 /**
@@ -50,6 +50,28 @@ export function checkRules(change: Partial<KeyRules>, unixMs: number): void {
       "expires_at",
     );
 }
+
+/** True if the change allows something that the rules did not. */
+export function loosens(before: KeyRules, change: Partial<KeyRules>): boolean {
+  const { role, allowedIps, allowedModels } = change;
+  const maximums = ["expiresAtMs", "requestsPerMinute", "tokensPerMinute"] as const;
+  return (
+    maximums.some((name) => exceeds(before[name], change[name])) ||
+    (role !== undefined && role !== before.role && before.role !== "admin") ||
+    isWider(before.allowedIps, allowedIps, areWithin) ||
+    isWider(before.allowedModels, allowedModels, (some, of) => some.every((model) => of.includes(model)))
+  );
+}
+
+/** Null: no limit. Undefined: unchanged. */
+const exceeds = (before: number | null, after: number | null | undefined): boolean =>
+  before !== null && after !== undefined && (after === null || after > before);
+
+const isWider = (
+  before: readonly string[] | null,
+  after: readonly string[] | null | undefined,
+  areIn: (some: readonly string[], of: readonly string[]) => boolean,
+): boolean => before !== null && after !== undefined && (after === null || !areIn(after, before));
 
 export const isExpired = ({ expiresAtMs }: Pick<KeyRules, "expiresAtMs">, unixMs: number): boolean =>
   expiresAtMs !== null && expiresAtMs <= unixMs;

@@ -266,6 +266,8 @@ export interface TokenStore {
     change: Partial<KeyRules>,
     budget: MonthlyLimit | undefined,
     act: Act,
+    /** Throws if these rules may not be changed so. */
+    check?: (before: KeyRules) => void,
   ): Promise<KeyRecord | undefined>;
   /** Undefined when there is no such live key. */
   revokeKey(account: AccountId, key: KeyId, act: Act): Promise<KeyRecord | undefined>;

@@ -18,6 +18,17 @@ afterAll(() => postgres.stop());
 const stage = (options?: { readonly isPlainAllowed?: boolean }) => identityStage(postgres, options);
 
 describe("a sign-in through an identity provider", () => {
+  it("is not started by a page that loads the address as an image or a frame", async () => {
+    const { addProvider, world } = await identityStage(postgres);
+    const { start } = await addProvider();
+    for (const dest of ["image", "iframe", "empty"]) {
+      const response = await new Browser().get(start, { "sec-fetch-dest": dest });
+      expect(response.headers.get("location")).toBeNull();
+    }
+    expect((await world.pool.query("select 1 from provider_sign_in")).rows).toEqual([]);
+    expect((await new Browser().get(start, { "sec-fetch-dest": "document" })).status).toBe(303);
+  });
+
   it("creates an account at the first sign-in and finds it again by its subject, also under another address", async () => {
     const { addProvider, sessionOf, world } = await stage();
     const provider = await addProvider();

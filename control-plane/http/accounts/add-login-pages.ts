@@ -34,7 +34,7 @@ import {
   type Visit,
 } from "./login-pages.ts";
 import { type AddPage, field, send } from "./page-replies.ts";
-import { checkOrigin, cookieOf, giveCookies, takeCookie, visitorOf } from "./session.ts";
+import { checkNavigation, checkOrigin, cookieOf, giveCookies, takeCookie, visitorOf } from "./session.ts";
 
 const formLimitBytes = 16 * 1024;
 const loginId = new RegExp(loginIdForm);
@@ -272,6 +272,7 @@ class LoginPages {
   async startProvider(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { oidc, publicUrl } = this.#deps;
     try {
+      checkNavigation(request);
       const given = (name: string) => field(request.query, name).slice(0, 512) || undefined;
       const options = {
         origin: providerOrigin(publicUrl, request),

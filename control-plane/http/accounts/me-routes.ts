@@ -5,7 +5,7 @@ import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { AccountRecord } from "../../accounts/account-record.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { sessionRequired } from "../../accounts/factor-errors.ts";
-import { roleRefusal } from "../../accounts/permissions.ts";
+import { holds, roleRefusal } from "../../accounts/permissions.ts";
 import { checkRecentSignIn, sessionIdOf } from "../../accounts/sessions.ts";
 import type { ProfileChange, SessionRecord } from "../../accounts/store.ts";
 import { actorOf } from "../core/act-of.ts";
@@ -33,12 +33,15 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
     isOpenToOperators: true,
     summary: "Get the account of this key",
     isForEnrolling: true,
-    query: Type.Object({ checklist: Type.Optional(Type.Boolean({ default: false })) }),
+    query: Type.Object({
+      checklist: Type.Optional(Type.Boolean({ default: false, description: "null without the right readMoney" })),
+    }),
     answer: AccountBody,
     refusals: [404],
     async handler({ caller, query }) {
       const record = await profiles.read(caller.account);
-      const checklist = query.checklist === true ? await readChecklist(checklists, caller) : null;
+      const checklist =
+        query.checklist === true && holds("readMoney", caller) ? await readChecklist(checklists, caller) : null;
       return renderAccount(record, checklist, caller);
     },
   });

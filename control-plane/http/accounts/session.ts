@@ -77,6 +77,13 @@ export function checkOrigin(request: FastifyRequest): void {
   throw csrfRefused("A page of another site sent this request.");
 }
 
+/** Throws csrfRefused when the browser reports that a page loads the address, for instance as an image, and shows it to nobody. */
+export function checkNavigation({ headers }: FastifyRequest): void {
+  const target = headers["sec-fetch-dest"];
+  if (target !== undefined && target !== "document")
+    throw csrfRefused("Open this address in a window of your browser; a page cannot load it.");
+}
+
 export function giveCookie(reply: FastifyReply, session: BegunSession): void {
   setCookie(reply, sessionName, session.cookie, maxSessionMs / 1000);
 }

@@ -115,7 +115,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   const { accounts, usage } = deps;
 
   own.get("/payment/checklist", {
-    right: "readUsage",
+    right: "readMoney",
     isOpenToOperators: true,
     summary: "Get funds, recent usage and suspension",
     query: Type.Object({

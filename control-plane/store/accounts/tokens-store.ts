@@ -79,7 +79,7 @@ export function createTokenStore(db: Db): TokenStore {
 
     keyRecord: (account, key) => records(account).where("tokenId", "=", key).executeTakeFirst(),
 
-    changeKey: (account, key, change, budget, act) =>
+    changeKey: (account, key, change, budget, act, check) =>
       inTransaction(db, async (trx) => {
         // The account is locked before its keys, as wherever limits change.
         if (budget && !(await lockAccount(trx, account, "forUpdate"))) return undefined;
@@ -92,6 +92,7 @@ export function createTokenStore(db: Db): TokenStore {
           .forUpdate()
           .executeTakeFirst();
         if (!before) return undefined;
+        check?.(before);
         if (budget) await setMonthlyLimit(trx, { account, key }, budget.limit, budget.month, act);
         const row = await trx
           .updateTable("apiKey")

@@ -7,7 +7,7 @@ import type { Caller } from "../../../control-plane/accounts/caller.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
 import { attemptLimits } from "../../../control-plane/accounts/guess-limits.ts";
-import { noRules } from "../../../control-plane/accounts/key-rules.ts";
+import { type KeyRules, noRules } from "../../../control-plane/accounts/key-rules.ts";
 import type { MemberRole } from "../../../control-plane/accounts/member-role.ts";
 import { memberLimits } from "../../../control-plane/accounts/member-store.ts";
 import { guarded, holds } from "../../../control-plane/accounts/permissions.ts";
@@ -240,6 +240,40 @@ describe("a key of a member", () => {
     await expect(scopedJwts.mint(eve.caller, request, by)).rejects.toMatchObject(refused);
     expect(await tokens.change(bob.caller, key.key, { role: "read" }, act(bob.caller))).toMatchObject({ role: "read" });
     expect(await tokens.revoke(owner, key.key, act(owner))).toMatchObject({ key: key.key });
+  });
+
+  it("is only tightened by a member who may not manage keys", async () => {
+    const { tokens, found, join, act } = await open();
+    const { organization, owner } = await found("acme");
+    const { caller: bob } = await join(owner, "bob", "developer");
+    const of = { member: memberIdOf(bob) };
+    const expiresAtMs = Date.now() + 86_400_000;
+    const rules = { ...noRules, role: "read", requestsPerMinute: 10, expiresAtMs } as const;
+    const lists = { allowedModels: ["acme/a", "acme/b"], allowedIps: ["10.0.0.0/8"] };
+    const { key } = await tokens.create(organization, "bobs", { ...rules, ...lists }, act(owner), null, of);
+    const change = (by: Caller, to: Partial<KeyRules>) => tokens.change(by, key, to, act(by));
+    for (const wider of [
+      { role: "admin" },
+      { role: "inference" },
+      { requestsPerMinute: 11 },
+      { requestsPerMinute: null },
+      { expiresAtMs: expiresAtMs + 60_000 },
+      { expiresAtMs: null },
+      { allowedModels: null },
+      { allowedModels: ["acme/a", "acme/c"] },
+      { allowedIps: null },
+      { allowedIps: ["10.0.0.0/7"] },
+      { allowedIps: ["10.1.0.0/16", "192.0.2.1"] },
+    ] as const)
+      await expect(change(bob, wider)).rejects.toMatchObject({ code: "role_not_allowed" });
+    const narrower = {
+      requestsPerMinute: 9,
+      allowedModels: ["acme/b"],
+      allowedIps: ["10.1.0.0/16"],
+      tokensPerMinute: 5,
+    };
+    expect(await change(bob, narrower)).toMatchObject({ ...narrower, role: "read", expiresAtMs });
+    expect(await change(owner, { allowedModels: null })).toMatchObject({ allowedModels: null });
   });
 
   it("can be one of a service account, which ends with it", async () => {

@@ -58,6 +58,7 @@ function expected({ method, path, tags, security }: (typeof all)[number]): reado
 /** Routes of the rights that concern money, keys, members and sign-in, by hand: a route must not lose its right unnoticed. */
 const routesOf: Readonly<Partial<Record<Right, readonly string[]>>> = {
   readMoney: [
+    "GET /payment/checklist",
     "GET /payment/config",
     "GET /payment/funds",
     "GET /payment/invoices",
@@ -78,7 +79,9 @@ const routesOf: Readonly<Partial<Record<Right, readonly string[]>>> = {
   manageKeys: [
     "DELETE /v1/projects/{project_id}",
     "DELETE /v1/workload-identities/{id}",
+    "GET /v1/webhooks/secret",
     "POST /v1/projects",
+    "POST /v1/webhooks/secret/rotate",
     "POST /v1/workload-identities",
   ],
   manageMembers: [
