@@ -91,11 +91,11 @@ it("come to the records, by each dimension, and are of the account alone", async
      group by 1 order by 1`,
     [account],
   );
-  const [byModel, byKey, byPair, byToken, byUser] = await totalsOf(world, account);
+  const [byModel, byKey, byPair, byProject, byToken, byUser] = await totalsOf(world, account);
   const days = rows.map(({ day, cost }) => [day, BigInt(cost)]);
-  for (const found of [byModel, byKey, byPair, byUser])
+  for (const found of [byModel, byKey, byPair, byProject, byUser])
     expect(found?.map(({ day, totalCost }) => [day, totalCost])).toEqual(days);
-  for (const found of [byModel, byKey, byPair, byUser])
+  for (const found of [byModel, byKey, byPair, byProject, byUser])
     expect(found?.map(({ items }) => items.reduce((sum, item) => sum + item.requests, 0))).toEqual(
       rows.map(({ requests }) => requests),
     );
