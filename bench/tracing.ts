@@ -17,7 +17,7 @@ type Kind = (typeof kinds)[number];
 
 const installations = [
   { name: "off", ratio: undefined },
-  // What differs from 1 here is noise.
+  // Both sides are equal, so a ratio other than 1 is noise.
   { name: "off again", ratio: undefined },
   { name: "one trace in ten", ratio: "0.1" },
   { name: "every trace", ratio: "1" },

@@ -8,7 +8,7 @@ export interface Act {
   /** The client's address; empty for `system`. */
   readonly ip: string;
   readonly note: string;
-  /** Of a member who acts in an organization. Stores that check it do so in the transaction of the change. */
+  /** Check of the member who acts in an organization, made in the transaction of the change. Absent: the account itself acts. */
   readonly guard?: ActGuard;
 }
 

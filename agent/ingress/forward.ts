@@ -507,7 +507,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     );
   }
 
-  /** Of a stream, prefill lasts until the first byte, decode until the last. */
+  /** Prefill of a stream lasts until its first byte, decode until its last. */
   #endSpan(span: Span, nowMs: number, outcome: Outcome): void {
     const { ticket, arrivedMs } = this.#request;
     const { figures, endReason } = this.#settled;

@@ -1,4 +1,4 @@
-// Sends the sealed audit log to receivers outside of this installation: whoever may change the database cannot change what they have.
+// Sends the sealed audit log to receivers outside of this installation: write access to the database does not reach those copies.
 import type { Logger } from "pino";
 import { auditFooter, auditHeader, auditLine, auditText } from "../../proto/audit-chain.ts";
 import type { AuditChainStore, SealedRow } from "./audit-chain.ts";

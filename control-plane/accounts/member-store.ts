@@ -43,7 +43,7 @@ export interface OrganizationRecord {
 export interface InvitationRecord {
   readonly id: string;
   readonly role: MemberRole;
-  /** Null: whoever has the link. */
+  /** Null: anyone with the link. */
   readonly email: string | null;
   /** Display name of who made it; null: the account itself. */
   readonly invitedBy: string | null;

@@ -1,10 +1,10 @@
 // People and service accounts of an organisation, and invitations to it. A member acts with their role, and everything that exists on
 // behalf of a member (keys, terminals, invitations they made) ends with them, in the same transaction.
-import { type AccountId, type KeyId, type MemberId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type MemberId, randomId } from "../../proto/ids.ts";
 import type { Act } from "../act.ts";
 import { linkPlaceholder, type NewMail } from "../new-mail.ts";
 import type { AccountMailSettings } from "./account-mails.ts";
-import { type Caller, noLimits } from "./caller.ts";
+import type { Caller } from "./caller.ts";
 import type { CreateAccount } from "./create-account.ts";
 import { accountGone, memberRoleNotAllowed, TooManyAttempts } from "./errors.ts";
 import type { GuessLimits } from "./guess-limits.ts";
@@ -36,6 +36,7 @@ import {
   type OrganizationRecord,
 } from "./member-store.ts";
 import { guarded, includesRole, type Right, roleRefusal } from "./permissions.ts";
+import { sessionCaller } from "./sessions.ts";
 import type { ProfileStore } from "./store.ts";
 import type { Tickets } from "./tickets.ts";
 
@@ -105,19 +106,7 @@ export function createMembers(deps: MembersDeps) {
       if (!found) return undefined;
       const { account, member } = found;
       return {
-        account: account.account,
-        key: "" as KeyId,
-        displayName: account.displayName,
-        email: account.email,
-        isAdmin: false,
-        role: "admin",
-        suspendReason: account.suspendReason,
-        via: "session",
-        models: null,
-        expiresAtMs,
-        spending: noLimits,
-        rates: null,
-        trustsUserHeaders: false,
+        ...sessionCaller({ ...account, isAdmin: false }, expiresAtMs),
         mayPrioritize: account.mayPrioritize,
         member,
       };

@@ -27,7 +27,7 @@ export const permissions = {
   readAccount: { keys: reading, members: memberRoles },
   /** Deployments, containers, files, requests, logs and everything else that has no right of its own. */
   read: { keys: reading, members: ["owner", "admin", "developer", "viewer"] },
-  /** What was used, and what it cost. */
+  /** Usage and its cost. */
   readUsage: { keys: reading, members: memberRoles },
   /** Funds, invoices, limits and payment settings. */
   readMoney: { keys: reading, members: ["owner", "admin", "billing", "viewer"] },

@@ -6,7 +6,7 @@ import type { Actor } from "../act.ts";
 import { notFound } from "../service-error.ts";
 import { type Caller, noLimits } from "./caller.ts";
 import { reauthenticationRequired, signInExpired } from "./factor-errors.ts";
-import type { AccountRow, SessionFactor, SessionRecord, SessionRow, SessionStore } from "./store.ts";
+import type { SessionFactor, SessionRecord, SessionRow, SessionStore } from "./store.ts";
 
 export interface Session {
   readonly caller: Caller;
@@ -71,7 +71,7 @@ export function createSessions(deps: {
     row: Pick<SessionRow, "account" | "beganAtMs" | "factors" | "mustEnrol">,
     endsAtMs: number,
   ): Session => ({
-    caller: callerOf(row.account, endsAtMs),
+    caller: sessionCaller(row.account, endsAtMs),
     csrfToken: csrfOf(cookie),
     endsAtMs,
     lookup: keyed("lookup", cookie),
@@ -130,7 +130,11 @@ export function createSessions(deps: {
 
 export type Sessions = ReturnType<typeof createSessions>;
 
-function callerOf(account: AccountRow, expiresAtMs: number): Caller {
+/** Caller of a browser session: its rights are those of a key with the role `admin`. */
+export function sessionCaller(
+  account: Pick<Caller, "account" | "displayName" | "email" | "isAdmin" | "suspendReason">,
+  expiresAtMs: number | null,
+): Caller {
   return {
     account: account.account,
     key: "" as KeyId,

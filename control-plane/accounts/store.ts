@@ -91,7 +91,7 @@ export interface AccountRow {
 export interface KeyRow extends KeyRules {
   readonly key: KeyId;
   readonly account: AccountRow;
-  /** Who created it in an organisation; null: the account itself. */
+  /** Member who created it; null: the account itself. */
   readonly member: CallerMember | null;
   readonly lookup: Buffer;
   /** Monthly limits (`POST /payment/config`, `POST /payment/key-limits`). */

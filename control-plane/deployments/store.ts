@@ -64,7 +64,7 @@ export type NewDeployment = Omit<
   readonly weightsToken: Buffer | null;
   readonly inactiveShutdown?: number | null;
   readonly scaling?: Scaling;
-  /** Who creates it, for the audit log; default: the account. */
+  /** Actor for the audit log; default: the account. */
   readonly act?: Act;
 };
 

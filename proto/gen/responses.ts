@@ -1468,7 +1468,7 @@ export interface Responses {
       id: string;
       name: string;
       /**
-       * USD that all keys of the project may spend together per UTC month; null: no limit; 0: blocked
+       * USD that all keys of the project together may spend per UTC month; null: no limit; 0: blocked
        */
       monthly_limit: number | null;
       /**
@@ -1492,7 +1492,7 @@ export interface Responses {
     id: string;
     name: string;
     /**
-     * USD that all keys of the project may spend together per UTC month; null: no limit; 0: blocked
+     * USD that all keys of the project together may spend per UTC month; null: no limit; 0: blocked
      */
     monthly_limit: number | null;
     /**
@@ -1515,7 +1515,7 @@ export interface Responses {
     id: string;
     name: string;
     /**
-     * USD that all keys of the project may spend together per UTC month; null: no limit; 0: blocked
+     * USD that all keys of the project together may spend per UTC month; null: no limit; 0: blocked
      */
     monthly_limit: number | null;
     /**
@@ -1538,7 +1538,7 @@ export interface Responses {
     id: string;
     name: string;
     /**
-     * USD that all keys of the project may spend together per UTC month; null: no limit; 0: blocked
+     * USD that all keys of the project together may spend per UTC month; null: no limit; 0: blocked
      */
     monthly_limit: number | null;
     /**

@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { fromUsd } from "../../../proto/money.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import { Checklist } from "../money/payment-routes.ts";
 
@@ -32,6 +33,21 @@ export type AccountBody = Static<typeof AccountBody>;
 
 export const emailPattern = "^[^@\\s\\u0000]+@[^@\\s\\u0000]+$";
 export const displayNamePattern = "^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$";
+/** `whose`: subject of the description. */
+export const monthlyLimit = (whose: string) =>
+  nullable.number({
+    minimum: 0,
+    maximum: 9_000_000_000,
+    description: `USD that ${whose} may spend per UTC month; null: no limit; 0: blocked`,
+  });
+
+/** Nano-USD of a `monthly_limit`; undefined: not in the body. */
+export const givenLimit = ({
+  monthly_limit: usd,
+}: {
+  readonly monthly_limit?: number | null;
+}): bigint | null | undefined => (typeof usd === "number" ? fromUsd(usd) : usd);
+
 /** PostgreSQL cannot store a NUL character. */
 const words = (minLength: number, maxLength: number) =>
   Type.Optional(nullable.string({ minLength, maxLength, pattern: "^[^\\u0000]*$" }));

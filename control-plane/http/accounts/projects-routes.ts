@@ -1,13 +1,13 @@
 // Projects: API keys of an account that share a budget per month.
 import { type Static, Type } from "typebox";
 import type { ProjectId } from "../../../proto/ids.ts";
-import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
+import { nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { guarded } from "../../accounts/permissions.ts";
 import type { ProjectRecord } from "../../accounts/project-store.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { nullable } from "../inference/sampling-schemas.ts";
+import { givenLimit, monthlyLimit } from "./account-schemas.ts";
 import type { AccountFeatures } from "./features.ts";
 
 const name = Type.String({
@@ -16,24 +16,20 @@ const name = Type.String({
   pattern: "^[^\\u0000-\\u001f\\u007f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$",
   description: "Unique among the account's projects, ignoring case",
 });
-const monthlyLimit = nullable.number({
-  minimum: 0,
-  maximum: 9_000_000_000,
-  description: "USD that all keys of the project may spend together per UTC month; null: no limit; 0: blocked",
-});
+const projectLimit = monthlyLimit("all keys of the project together");
 
 const ProjectBody = Type.Object({
   id: Type.String({ description: "`project_id` of an API key" }),
   name: Type.String(),
-  monthly_limit: monthlyLimit,
+  monthly_limit: projectLimit,
   spent: Type.Number({ description: "USD settled this month (UTC)" }),
   key_count: Type.Integer({ description: "API keys that are not revoked" }),
   created_at: Type.Integer({ description: "Unix seconds" }),
 });
 type ProjectBody = Static<typeof ProjectBody>;
 
-const NewProject = Type.Object({ name, monthly_limit: Type.Optional(monthlyLimit) });
-const ProjectChange = Type.Partial(Type.Object({ name, monthly_limit: monthlyLimit }));
+const NewProject = Type.Object({ name, monthly_limit: Type.Optional(projectLimit) });
+const ProjectChange = Type.Partial(Type.Object({ name, monthly_limit: projectLimit }));
 
 export function addProjectRoutes(endpoints: Endpoints, { projects }: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key" });
@@ -58,7 +54,7 @@ export function addProjectRoutes(endpoints: Endpoints, { projects }: AccountFeat
         await projects.create(
           caller.account,
           body.name,
-          nanoOf(body.monthly_limit) ?? null,
+          givenLimit(body) ?? null,
           guarded("manageKeys", caller, actOf(caller, reply)),
         ),
       ),
@@ -83,7 +79,7 @@ export function addProjectRoutes(endpoints: Endpoints, { projects }: AccountFeat
         await projects.change(
           caller.account,
           params.project_id as ProjectId,
-          { name: body.name, limit: nanoOf(body.monthly_limit) },
+          { name: body.name, limit: givenLimit(body) },
           guarded("changeMoney", caller, actOf(caller, reply)),
         ),
       ),
@@ -102,9 +98,6 @@ export function addProjectRoutes(endpoints: Endpoints, { projects }: AccountFeat
     },
   });
 }
-
-const nanoOf = (usd: number | null | undefined): bigint | null | undefined =>
-  typeof usd === "number" ? fromUsd(usd) : usd;
 
 const render = (one: ProjectRecord): ProjectBody => ({
   id: one.project,

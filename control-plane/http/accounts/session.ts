@@ -108,7 +108,7 @@ export function readCookie(request: Asked, name: string): string | undefined {
   return (cookie && fastifyCookie.parse(cookie)[nameOf(name, request)]) || undefined;
 }
 
-/** Of this site only, and never readable by scripts. */
+/** Sets a cookie that only requests to this site carry and scripts cannot read. */
 export function setCookie(reply: FastifyReply, name: string, value: string, maxAge: number): void {
   const secure = reply.request.protocol === "https";
   const text = fastifyCookie.serialize(nameOf(name, reply.request), value, {

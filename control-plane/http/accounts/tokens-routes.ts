@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import type { MemberId, ProjectId } from "../../../proto/ids.ts";
-import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
+import { nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { ApiToken } from "../../accounts/api-tokens.ts";
 import { type KeyRole, type KeyRules, keyRoles, noRules } from "../../accounts/key-rules.ts";
@@ -11,6 +11,7 @@ import type { Endpoints } from "../core/endpoint.ts";
 import { apiKeyNotFound } from "../errors/errors.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import { tokenIdOf } from "../money/usage-log-routes.ts";
+import { givenLimit, monthlyLimit } from "./account-schemas.ts";
 import type { AccountFeatures } from "./features.ts";
 
 const allowedIps = Type.Unsafe<string[] | null>({
@@ -46,11 +47,7 @@ const rules = {
   }),
 };
 
-const monthlyLimit = nullable.number({
-  minimum: 0,
-  maximum: 9_000_000_000,
-  description: "USD that the key and the tokens signed with it may spend per UTC month; null: no limit; 0: blocked",
-});
+const keyLimit = monthlyLimit("the key and the tokens signed with it");
 
 const ApiTokenBody = Type.Object({
   token: Type.String({ description: "The secret; masked when read by id or in a list" }),
@@ -58,7 +55,7 @@ const ApiTokenBody = Type.Object({
   name: Type.String(),
   token_id: Type.String(),
   ...rules,
-  monthly_limit: monthlyLimit,
+  monthly_limit: keyLimit,
   member_id: nullable.string({
     description: "In an organization: the member whose key it is, and whose role bounds it; null: the account's own",
   }),
@@ -68,7 +65,7 @@ const ApiTokenBody = Type.Object({
 });
 type ApiTokenBody = Static<typeof ApiTokenBody>;
 
-const ApiTokenChange = Type.Partial(Type.Object({ ...rules, monthly_limit: monthlyLimit }));
+const ApiTokenChange = Type.Partial(Type.Object({ ...rules, monthly_limit: keyLimit }));
 type ApiTokenChange = Static<typeof ApiTokenChange>;
 
 const projectId = nullable.string({ maxLength: 64, description: "Project whose budget it spends; it cannot leave it" });
@@ -117,10 +114,6 @@ function givenRules(body: ApiTokenChange): Partial<KeyRules> {
     ...(body.trusts_user_headers !== undefined && { trustsUserHeaders: body.trusts_user_headers }),
   };
 }
-
-/** Nano-USD; undefined: not in the body. */
-const givenLimit = ({ monthly_limit: usd }: ApiTokenChange): bigint | null | undefined =>
-  typeof usd === "number" ? fromUsd(usd) : usd;
 
 export function addTokenRoutes(endpoints: Endpoints, { tokens, members }: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });

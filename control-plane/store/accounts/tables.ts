@@ -80,7 +80,7 @@ export interface AccountTables {
     createdAt: DefaultTime;
     lastUsedAt: Time | null;
     revokedAt: Time | null;
-    /** Who created it in an organisation, and whose role bounds it. It is not valid without that member. Null: the account itself. */
+    /** Member who created it and whose role bounds it; the key is not valid without that member. Null: the account itself. */
     memberId: Generated<MemberId | null>;
     /** Never changes, so that the usage of a key belongs to one project. Null: none. */
     projectId: Generated<ProjectId | null>;
@@ -115,7 +115,7 @@ export interface AccountTables {
     invitationId: string;
     accountId: AccountId;
     role: MemberRole;
-    /** Only a person with this verified address may use it; at most one per address. Null: whoever has the link. */
+    /** Only a person with this verified address may use it; at most one per address. Null: anyone with the link. */
     email: string | null;
     /** Ends with this member. Null: the account itself. */
     createdBy: MemberId | null;
