@@ -8,7 +8,7 @@ import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { root } from "./suites/run-tool.ts";
-import { nightlyFiles, testsThatImport } from "./suites/stages.ts";
+import { nightlyFiles, testsThatImport } from "./suites/schedule.ts";
 import { runVitest, type SuiteResult, totals } from "./suites/vitest-suite.ts";
 
 const chosen = process.argv.length > 2 ? process.argv.slice(2) : nightlyFiles(root);

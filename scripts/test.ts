@@ -11,7 +11,7 @@ import { runChecks } from "./suites/checks.ts";
 import { findOrStartEngine } from "./suites/docker-engine.ts";
 import { nightlyOnly } from "./suites/nightly-only.ts";
 import { root, runNode } from "./suites/run-tool.ts";
-import { stagesOf } from "./suites/stages.ts";
+import { lanes, nextSuite } from "./suites/schedule.ts";
 import { runVitest, type SuiteResult, table, totals } from "./suites/vitest-suite.ts";
 
 const needModel = new Set<string>(["integration", "conformance", "security", "e2e", "docker", "chaos"]);
@@ -36,14 +36,23 @@ process.exit(failed > 0 ? 1 : 0);
 async function runSuites(chosen: readonly Suite[]): Promise<readonly SuiteResult[]> {
   const done: SuiteResult[] = [];
   await addModels(done, chosen);
-  for (const lanes of stagesOf(chosen)) {
-    if (lanes.length > 1) console.log(`\n=== in parallel: ${lanes.map((lane) => lane.join(", ")).join(" | ")}`);
-    await Promise.all(
-      lanes.map(async (lane, number) => {
-        for (const suite of lane)
-          done.push(lanes.length > 1 ? await runBuffered(suite, number) : await runShown(suite));
-      }),
-    );
+  const waiting = new Set(chosen);
+  const running = new Map<Suite, Promise<void>>();
+  const freeLanes = Array.from({ length: Math.min(lanes, chosen.length) }, (_, number) => number);
+  while (waiting.size + running.size > 0) {
+    const suite = freeLanes.length > 0 ? nextSuite([...waiting], [...running.keys()]) : undefined;
+    if (suite === undefined) {
+      await Promise.race(running.values());
+      continue;
+    }
+    waiting.delete(suite);
+    const lane = freeLanes.shift() ?? 0;
+    const run = async () => {
+      done.push(chosen.length > 1 ? await runBuffered(suite, lane) : await runShown(suite));
+      running.delete(suite);
+      freeLanes.push(lane);
+    };
+    running.set(suite, run());
   }
   const names: readonly string[] = suites;
   const order = (result: SuiteResult): number => names.indexOf(result.name);

@@ -4,7 +4,7 @@ import { parseAst } from "rolldown/parseAst";
 import { expect, test } from "vitest";
 import { chooseTests } from "../../../scripts/suites/changed-tests.ts";
 import { nightlyOnly, pathOfTest } from "../../../scripts/suites/nightly-only.ts";
-import { nightlyFiles } from "../../../scripts/suites/stages.ts";
+import { nightlyFiles } from "../../../scripts/suites/schedule.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const only = Object.keys(nightlyOnly);
