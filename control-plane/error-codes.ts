@@ -205,6 +205,7 @@ export const errorCodes = [
   "project_has_keys",
   "project_not_found",
   "provider_limit_reached",
+  "provider_sign_in_not_fresh",
   "provider_sign_in_refused",
   "quarantined_record_not_found",
   "quarantined_record_not_releasable",

@@ -16,7 +16,7 @@ export interface Session {
   readonly endsAtMs: number;
   /** Session id as stored in the database. */
   readonly lookup: Buffer;
-  /** Unix ms at which its owner signed in, with these factors. */
+  /** Unix ms at which its owner proved who they are, with these factors; 0: unknown. */
   readonly authTimeMs: number;
   readonly factors: readonly SessionFactor[];
   /** The operator requires a second factor and the account has none: only adding one is allowed. */
@@ -53,6 +53,8 @@ export interface SessionOrigin {
   readonly userAgent?: string | undefined;
   /** Epoch in which the password or link was accepted. */
   readonly epoch?: number | undefined;
+  /** Unix ms at which the person proved who they are; 0: unknown. Default: now. */
+  readonly authTimeMs?: number | undefined;
 }
 
 export function createSessions(deps: {
@@ -68,14 +70,14 @@ export function createSessions(deps: {
 
   const sessionOf = (
     cookie: string,
-    row: Pick<SessionRow, "account" | "beganAtMs" | "factors" | "mustEnrol">,
+    row: Pick<SessionRow, "account" | "authTimeMs" | "factors" | "mustEnrol">,
     endsAtMs: number,
   ): Session => ({
     caller: sessionCaller(row.account, endsAtMs),
     csrfToken: csrfOf(cookie),
     endsAtMs,
     lookup: keyed("lookup", cookie),
-    authTimeMs: row.beganAtMs,
+    authTimeMs: row.authTimeMs,
     factors: row.factors,
     mustEnrol: row.mustEnrol,
   });
@@ -101,16 +103,18 @@ export function createSessions(deps: {
       const cookie = randomBytes(32).toString("base64url");
       const beganAtMs = unixMs();
       const endsAtMs = beganAtMs + sessionIdleMs;
+      const authTimeMs = Math.min(from.authTimeMs ?? beganAtMs, beganAtMs);
       const row = await store.openSession(actor, {
         lookup: keyed("lookup", cookie),
         beganAtMs,
+        authTimeMs,
         endsAtMs,
         factors,
         epoch: from.epoch,
         userAgent: from.userAgent?.replaceAll("\0", "").slice(0, maxAgentLength) ?? null,
       });
       if (!row) throw signInExpired();
-      return { ...sessionOf(cookie, { ...row, beganAtMs, factors }, endsAtMs), cookie };
+      return { ...sessionOf(cookie, { ...row, authTimeMs, factors }, endsAtMs), cookie };
     },
     /** `ip`: address of the person who signs out, for the audit log. */
     end: (cookie: string, ip?: string): Promise<void> => store.endSession(keyed("lookup", cookie), ip),

@@ -114,6 +114,15 @@ export interface SignInDeps {
   readonly unixMs: () => number;
 }
 
+interface Proof {
+  /** Attempts counted against the address. */
+  readonly steps: number;
+  /** Epoch in which the first step was accepted; null: it needed no password. */
+  readonly epoch: number | null;
+  /** Unix ms of the proof; 0: unknown. Default: now. */
+  readonly authTimeMs?: number;
+}
+
 /** Proofs of a person, and the sessions that they open. */
 function createProofs(deps: SignInDeps) {
   const { store, factors, tickets, limits, sessions, devices, unixMs } = deps;
@@ -129,18 +138,17 @@ function createProofs(deps: SignInDeps) {
     }
   }
 
-  /** `steps`: attempts counted against the address. `epoch`: in which the first step was accepted; null: it needed no password. */
   async function begin(
     account: AccountId,
     proven: readonly SessionFactor[],
     from: Origin,
     { ip, cookie, userAgent }: Visitor,
-    { steps, epoch }: { readonly steps: number; readonly epoch: number | null },
+    { steps, epoch, authTimeMs }: Proof,
   ): Promise<SignedIn> {
     const owner = await store.nameOf(account);
     if (!owner) throw signInExpired();
     // Before the old session ends, so that a refusal leaves it unchanged.
-    const session = await sessions.begin({ account, ip }, proven, { userAgent, epoch: epoch ?? undefined });
+    const session = await sessions.begin({ account, ip }, proven, { userAgent, epoch: epoch ?? undefined, authTimeMs });
     await limits.forgive(account, owner.canonical, from, steps);
     if (cookie !== undefined) await sessions.end(cookie);
     return { session, device: devices.make(account) };
@@ -296,11 +304,18 @@ export function createSignIn(deps: SignInDeps) {
       return issued;
     },
 
-    /** Signs in a person whom an identity provider has proven. `asksFactor`: the account's own second factor counts too. Throws signInExpired. */
-    async enterByProvider(account: AccountId, visitor: Visitor, asksFactor: boolean): Promise<SignInStep> {
+    /**
+     * Signs in a person whom an identity provider proved at `authTimeMs`; 0: it does not report when. `asksFactor`: the account's own
+     * second factor counts too, and is the newer proof. Throws signInExpired.
+     */
+    async enterByProvider(
+      account: AccountId,
+      visitor: Visitor,
+      { authTimeMs, asksFactor }: { readonly authTimeMs: number; readonly asksFactor: boolean },
+    ): Promise<SignInStep> {
       const second = asksFactor ? await secondStep(account, null, visitor) : undefined;
       if (second) return second;
-      const proven = { steps: 2, epoch: null };
+      const proven = { steps: 2, epoch: null, authTimeMs };
       return { is: "signed_in", ...(await begin(account, ["oidc"], originOf(account, visitor), visitor, proven)) };
     },
 

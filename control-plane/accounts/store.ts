@@ -291,6 +291,8 @@ export interface TokenStore {
 export interface SessionRow {
   readonly account: AccountRow;
   readonly beganAtMs: number;
+  /** Time of the owner's proof; 0: unknown. */
+  readonly authTimeMs: number;
   readonly seenAtMs: number;
   readonly endsAtMs: number;
   readonly factors: readonly SessionFactor[];
@@ -335,6 +337,7 @@ export interface SessionStore {
     session: {
       readonly lookup: Buffer;
       readonly beganAtMs: number;
+      readonly authTimeMs: number;
       readonly endsAtMs: number;
       readonly factors: readonly SessionFactor[];
       /** Undefined: not proven by a password or a link. */

@@ -16,6 +16,11 @@ export function subjectOf({ sub }: Claims): string | undefined {
   return typeof sub === "string" && sub !== "" && sub.length <= maxSubject && !sub.includes("\0") ? sub : undefined;
 }
 
+/** Unix ms at which the person signed in at the provider; 0: it does not report it. */
+export function authTimeMsOf({ auth_time: seconds }: Claims): number {
+  return typeof seconds === "number" && seconds > 0 && seconds < 1e11 ? Math.floor(seconds * 1000) : 0;
+}
+
 /** Returns the address that the provider vouches for. Throws emailUnverified, domainNotListed. */
 export function provenEmail(provider: ProviderRow, { email, email_verified: isVerified }: Claims): string {
   if (typeof email !== "string" || email.length > 320 || !emailForm.test(email)) throw emailUnverified(provider.name);

@@ -26,6 +26,13 @@ export const signInRefused = (name: string, cause?: unknown) =>
     { cause },
   );
 
+/** The action needs a new sign-in at the provider, and the provider does not confirm one. */
+export const signInNotFresh = (name: string) =>
+  unauthenticated(
+    "provider_sign_in_not_fresh",
+    `${name} does not confirm that you have just signed in there (auth_time). Try again, or sign in with your password or passkey.`,
+  );
+
 export const emailUnverified = (name: string) =>
   forbidden(
     "identity_email_unverified",

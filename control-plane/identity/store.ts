@@ -112,7 +112,7 @@ export interface IdentityUse {
 export interface IdentityStore {
   putSignIn(lookup: Buffer, pending: PendingSignIn, expiresAtMs: number): Promise<void>;
   /** Deletes it. Undefined: unknown, used or expired. */
-  takeSignIn(lookup: Buffer, nowMs: number): Promise<PendingSignIn | undefined>;
+  takeSignIn(lookup: Buffer, nowMs: number): Promise<(PendingSignIn & { readonly expiresAtMs: number }) | undefined>;
   find(provider: string, subject: string): Promise<IdentityRow | undefined>;
   /** Provisioned by SCIM under this address, without a subject yet. */
   findProvisioned(provider: string, email: string): Promise<IdentityRow | undefined>;

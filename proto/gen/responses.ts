@@ -901,7 +901,7 @@ export interface Responses {
      */
     expires_at?: number;
     /**
-     * Unix seconds of the sign-in
+     * Unix seconds at which the person proved who they are, also at a provider; 0: the provider does not report it
      */
     auth_time?: number;
     /**
@@ -960,7 +960,7 @@ export interface Responses {
      */
     expires_at: number;
     /**
-     * Unix seconds of the sign-in
+     * Unix seconds at which the person proved who they are, also at a provider; 0: the provider does not report it
      */
     auth_time: number;
     /**
@@ -996,7 +996,7 @@ export interface Responses {
      */
     expires_at: number;
     /**
-     * Unix seconds of the sign-in
+     * Unix seconds at which the person proved who they are, also at a provider; 0: the provider does not report it
      */
     auth_time: number;
     /**

@@ -15,6 +15,10 @@ export interface OidcServer {
   readonly client: { readonly id: string; readonly secret: string };
   /** Who signs in next. */
   person: Person;
+  /** Unix ms at which that person signed in at the provider in an open browser; undefined: now. A prompt for a sign-in makes it now. */
+  signedInAtMs: number | undefined;
+  /** False: as providers that ignore `max_age`. */
+  sendsAuthTime: boolean;
   /** Changes the ID token of the next token response; undefined: unchanged. */
   tamper: ((claims: JWTPayload, sign: Sign) => Promise<string>) | undefined;
   /** Requests by path. */
@@ -55,6 +59,8 @@ export async function startOidcServer(
     issuer,
     client,
     person: { sub: "sub-of-ada", email: "ada@example.com", email_verified: true },
+    signedInAtMs: undefined,
+    sendsAuthTime: true,
     tamper: undefined,
     asked: [],
     sign: sign.signed,
@@ -74,6 +80,7 @@ export async function startOidcServer(
         redirect_uris: ["http://127.0.0.1/none"],
         grant_types: ["authorization_code"],
         response_types: ["code"],
+        require_auth_time: true,
       },
     ],
     jwks: { keys: [jwk] },
@@ -105,11 +112,16 @@ export async function startOidcServer(
     const path = new URL(request.url ?? "/", issuer).pathname;
     self.asked.push(path);
     if (path.startsWith("/interaction/")) {
-      const result = { login: { accountId: self.person.sub, remember: false } };
-      void provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false });
+      void provider.interactionDetails(request, response).then(({ prompt }) => {
+        const isAsked = prompt.reasons.some((reason) => reason !== "no_session");
+        const ts = Math.floor((isAsked ? Date.now() : (self.signedInAtMs ?? Date.now())) / 1000);
+        const result = { login: { accountId: self.person.sub, remember: false, ts } };
+        return provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false });
+      });
       return;
     }
-    const { tamper } = self;
+    const withoutTime: OidcServer["tamper"] = ({ auth_time: _, ...claims }, { signed }) => signed(claims);
+    const tamper = self.tamper ?? (self.sendsAuthTime ? undefined : withoutTime);
     if (path === "/token" && tamper) {
       self.tamper = undefined;
       rewriteTokens(response, (claims) => tamper(claims, sign));

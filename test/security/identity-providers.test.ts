@@ -1,6 +1,7 @@
 // Sign-in through a real OpenID provider, over the real edge and a real PostgreSQL, and what attackers and faulty providers send.
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { checkRecentSignIn, type Session } from "../../control-plane/accounts/sessions.ts";
 import { returnPath } from "../../control-plane/identity/return-path.ts";
 import { migrateDatabase } from "../../control-plane/store/core/migrate.ts";
 import type { AccountId } from "../../proto/ids.ts";
@@ -273,6 +274,87 @@ describe("the reply of a provider", () => {
     const [ada, eve] = [await signIn(first), await signIn(second)];
     const accounts = [await sessionOf(ada.browser), await sessionOf(eve.browser)].map((one) => one?.caller.account);
     expect(new Set(accounts).size).toBe(2);
+  });
+});
+
+describe("a session that a provider opened", () => {
+  const hourMs = 3_600_000;
+  const isRecent = (session: Session | undefined) => {
+    try {
+      checkRecentSignIn(session, Date.now());
+      return true;
+    } catch (error) {
+      expect(error).toMatchObject({ code: "reauthentication_required" });
+      return false;
+    }
+  };
+
+  it("is as old as the sign-in at the provider, also when it is read again", async () => {
+    const { addProvider, sessionOf } = await stage();
+    const provider = await addProvider();
+    const signedInAtMs = Math.floor(Date.now() / 1000) * 1000 - hourMs;
+    provider.server.signedInAtMs = signedInAtMs;
+    const { browser } = await signIn(provider);
+    const session = await sessionOf(browser);
+    expect(session?.authTimeMs).toBe(signedInAtMs);
+    expect(isRecent(session)).toBe(false);
+    const fresh = await signIn({ ...provider, start: `${provider.start}?fresh=1` }, browser);
+    expect(fresh.response.status).toBe(303);
+    expect(isRecent(await sessionOf(browser))).toBe(true);
+  });
+
+  it("is never recent when the provider does not report the time, nor later than it began", async () => {
+    const { addProvider, sessionOf, world } = await stage();
+    const provider = await addProvider();
+    provider.server.sendsAuthTime = false;
+    const unknown = await sessionOf((await signIn(provider)).browser);
+    expect([unknown?.authTimeMs, isRecent(unknown)]).toEqual([0, false]);
+    provider.server.sendsAuthTime = true;
+    provider.server.signedInAtMs = Date.now() + hourMs;
+    expect((await sessionOf((await signIn(provider)).browser))?.authTimeMs).toBeLessThanOrEqual(Date.now());
+    // As a release stored it that knew no such time.
+    await world.pool.query("update login_session set auth_time = null");
+    const { browser } = await signIn(provider);
+    await world.pool.query("update login_session set auth_time = null");
+    expect(isRecent(await sessionOf(browser))).toBe(false);
+  });
+
+  it("opens no fresh sign-in when the browser removes the request for one", async () => {
+    const { addProvider, sessionOf } = await stage();
+    const provider = await addProvider();
+    provider.server.signedInAtMs = Date.now() - hourMs;
+    const browser = new Browser();
+    const asked = new URL((await browser.get(`${provider.start}?fresh=1`)).headers.get("location") ?? "");
+    expect([asked.searchParams.get("prompt"), asked.searchParams.get("max_age")]).toEqual(["login", "0"]);
+    asked.searchParams.delete("prompt");
+    asked.searchParams.delete("max_age");
+    const response = await browser.get(await browser.walk(asked.href, provider.callback));
+    expect(response.status).toBe(401);
+    expect(await response.text()).toContain("does not confirm that you have just signed in");
+    expect(await sessionOf(browser)).toBeUndefined();
+  });
+
+  it.each([
+    ["has none", undefined],
+    ["is 2 minutes older than the request", -120],
+  ])("opens no fresh sign-in when auth_time %s", async (_what, offset) => {
+    const { addProvider, sessionOf } = await stage();
+    const provider = await addProvider();
+    provider.server.tamper = ({ auth_time: at, ...claims }, { signed }) =>
+      signed(offset === undefined ? claims : { ...claims, auth_time: Number(at) + offset });
+    const run = await signIn({ ...provider, start: `${provider.start}?fresh=1` });
+    expect(run.response.status).toBe(401);
+    expect(run.text).toContain("auth_time");
+    expect(await sessionOf(run.browser)).toBeUndefined();
+  });
+
+  it("is fresh by a provider whose clock is 30 seconds behind", async () => {
+    const { addProvider, sessionOf } = await stage();
+    const provider = await addProvider();
+    provider.server.tamper = ({ auth_time: at, ...claims }, { signed }) =>
+      signed({ ...claims, auth_time: Number(at) - 30 });
+    const { browser } = await signIn({ ...provider, start: `${provider.start}?fresh=1` });
+    expect(isRecent(await sessionOf(browser))).toBe(true);
   });
 });
 

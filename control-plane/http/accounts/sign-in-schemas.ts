@@ -45,7 +45,10 @@ export const AuthSession = Type.Object({
   uid: Type.String(),
   csrf_token: Type.String({ description: "For the header x-csrf-token of writes with the cookie" }),
   expires_at: Type.Integer({ description: "Unix seconds; each use extends it" }),
-  auth_time: Type.Integer({ description: "Unix seconds of the sign-in" }),
+  auth_time: Type.Integer({
+    description:
+      "Unix seconds at which the person proved who they are, also at a provider; 0: the provider does not report it",
+  }),
   factors: Type.Array(sessionFactor, { description: "How the person signed in" }),
   must_enrol: Type.Boolean({
     description: "A second factor is required and the account has none: every other request gets 403",

@@ -19,6 +19,10 @@ const mustAddFactor = sql<boolean>`${mustHaveFactor} and not ${hasFactor}`.as("m
 /** What its people must prove is decided by the provider. */
 const isByProvider = ({ factors }: { readonly factors: readonly SessionFactor[] }) => factors.includes("oidc");
 
+/** A release that stored no time knew only when the session began, which of a provider's person proves nothing. */
+const proofTimeMs = sql<number>`floor(extract(epoch from coalesce(auth_time,
+  case when 'oidc' = any (factors) then 'epoch' else login_session.created_at end)) * 1000)::float8`;
+
 /** Too short to say anything about the hash, and long enough to be unique. */
 const sessionId = sql<string>`left(encode(lookup, 'hex'), 16)`;
 const maxListed = 1_000;
@@ -98,6 +102,7 @@ export function createSessionStore(db: Db): SessionStore {
             seenAt: began,
             expiresAt: new Date(session.endsAtMs),
             factors: [...session.factors],
+            authTime: new Date(session.authTimeMs),
             ip: actor.ip,
             userAgent: session.userAgent,
           })
@@ -113,6 +118,7 @@ export function createSessionStore(db: Db): SessionStore {
         .select([...accountColumns, "factors", mustAddFactor])
         .select([
           epochMs("loginSession.createdAt").as("beganAtMs"),
+          proofTimeMs.as("authTimeMs"),
           epochMs("seenAt").as("seenAtMs"),
           epochMs("expiresAt").as("endsAtMs"),
         ])
@@ -120,8 +126,9 @@ export function createSessionStore(db: Db): SessionStore {
         .where("deletedAt", "is", null)
         .executeTakeFirst();
       if (!row) return undefined;
-      const { factors, mustEnrol, beganAtMs, seenAtMs, endsAtMs, ...account } = row;
-      return { account, factors, mustEnrol: mustEnrol && !isByProvider({ factors }), beganAtMs, seenAtMs, endsAtMs };
+      const { mustEnrol, beganAtMs, authTimeMs, seenAtMs, endsAtMs, factors, ...account } = row;
+      const times = { beganAtMs, authTimeMs, seenAtMs, endsAtMs };
+      return { account, factors, mustEnrol: mustEnrol && !isByProvider({ factors }), ...times };
     },
 
     async touchSession(lookup, seenAtMs, endsAtMs) {

@@ -162,6 +162,8 @@ export interface AccountTables {
     expiresAt: Time;
     /** How its owner signed in. */
     factors: Generated<SessionFactor[]>;
+    /** When its owner proved who they are; the epoch: a provider did not report it. Null: of a release that did not store it. */
+    authTime: Generated<Date | null>;
     /** Address and browser that signed in; null: began before they were stored. */
     ip: Generated<string | null>;
     userAgent: Generated<string | null>;

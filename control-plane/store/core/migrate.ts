@@ -49,6 +49,7 @@ import * as projects from "../migrations/0095-projects.ts";
 import * as scim from "../migrations/0096-scim.ts";
 import * as workloadIdentityCreator from "../migrations/0097-workload-identity-creator.ts";
 import * as identityOwnerLinks from "../migrations/0098-identity-owner-links.ts";
+import * as sessionAuthTime from "../migrations/0099-session-auth-time.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -101,6 +102,7 @@ const migrations: Record<string, Migration> = {
   "0096-scim": scim,
   "0097-workload-identity-creator": workloadIdentityCreator,
   "0098-identity-owner-links": identityOwnerLinks,
+  "0099-session-auth-time": sessionAuthTime,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

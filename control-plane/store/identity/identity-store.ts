@@ -54,6 +54,7 @@ export function createIdentityStore(db: Db): IdentityStore {
         .where("lookup", "=", lookup)
         .where("expiresAt", ">", new Date(nowMs))
         .returning(["providerId as provider", "browser", "returnTo", "isFresh", "accountId", "session"])
+        .returning(epochMs("expiresAt").as("expiresAtMs"))
         .executeTakeFirst();
       if (!row) return undefined;
       const { accountId, session, ...pending } = row;
