@@ -1,6 +1,7 @@
 // Sign-in through a real OpenID provider, over the real edge and a real PostgreSQL, and what attackers and faulty providers send.
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createRecoveryCodes } from "../../control-plane/accounts/recovery-codes.ts";
 import { checkRecentSignIn, type Session } from "../../control-plane/accounts/sessions.ts";
 import { returnPath } from "../../control-plane/identity/return-path.ts";
 import { migrateDatabase } from "../../control-plane/store/core/migrate.ts";
@@ -152,6 +153,35 @@ describe("an account that a provider has entered before", () => {
     expect(rows).toEqual([{ account_id: account, purpose: "second_factor", epoch: null }]);
     await link(account, provider.id, provider.server.person.sub as string);
     expect((await sessionOf((await signIn(provider)).browser))?.factors).toEqual(["oidc"]);
+  });
+
+  it("leads from its second factor to the page where the sign-in started, and to no other server", async () => {
+    const { addProvider, sessionOf, world, edge } = await stage();
+    const provider = await addProvider();
+    const account = (await sessionOf((await signIn(provider)).browser))?.caller.account as AccountId;
+    await addTotp(world.pool, account);
+    const { codes, hashes } = createRecoveryCodes(world.secrets.pepper).make(account);
+    for (const hash of hashes)
+      await world.pool.query("insert into recovery_code (account_id, hash) values ($1, $2)", [account, hash]);
+    const path = "/console/deployments?status=failed&page=2";
+    const start = `${provider.start}?return_to=${encodeURIComponent(path)}`;
+    const finish = async (code: string, change: Record<string, string> = {}) => {
+      const { text } = await signIn({ ...provider, start });
+      const fields = [...text.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)].map(([, name, value]) => [
+        name,
+        value?.replaceAll("&amp;", "&"),
+      ]);
+      const body = new URLSearchParams({ ...Object.fromEntries(fields), code, ...change });
+      return fetch(`${edge.url}/login/second-factor`, { method: "POST", body, redirect: "manual" });
+    };
+    const wrong = await finish("0000-0000-0000-0000");
+    expect([wrong.status, (await wrong.text()).includes('name="return_to" value="/console/deployments?')]).toEqual([
+      401,
+      true,
+    ]);
+    const [first = "", second = ""] = codes;
+    expect((await finish(first)).headers.get("location")).toBe(path);
+    expect((await finish(second, { return_to: "//evil.example" })).headers.get("location")).toBe("/console");
   });
 
   it.each(["password", "key"])("is not entered by its address while it has a %s of its own", async (what) => {

@@ -11,6 +11,7 @@ import { secondFactorRequired } from "../../accounts/factor-errors.ts";
 import { roleRefusal } from "../../accounts/permissions.ts";
 import { checkRecentSignIn, type Session } from "../../accounts/sessions.ts";
 import { startPath } from "../../identity/providers.ts";
+import { returnPath } from "../../identity/return-path.ts";
 import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { csrfRefused } from "../errors/errors.ts";
@@ -129,7 +130,8 @@ class LoginPages {
 
   async checkCode(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { signIn, publicUrl } = this.#deps;
-    const visit = { loginId: loginIdOf(request.body) };
+    const given = field(request.body, "return_to");
+    const visit = { loginId: loginIdOf(request.body), returnTo: given === "" ? undefined : returnPath(given) };
     const ticket = field(request.body, "ticket").slice(0, 64);
     try {
       checkOrigin(request);
@@ -143,7 +145,7 @@ class LoginPages {
       const page = secondFactorPage({ ...visit, ticket, methods: [], refusal: refusal.message });
       return send(reply.code(refusal.status), page);
     }
-    return reply.redirect(loginPath(visit.loginId), 303);
+    return reply.redirect(visit.returnTo ?? loginPath(visit.loginId), 303);
   }
 
   async showLink(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -262,7 +264,7 @@ class LoginPages {
       return show(reply, session, visit, organizations);
     }
     const offered = await this.#deps.identityProviders.offered(visit.email || undefined).catch(() => []);
-    const query = new URLSearchParams({ return_to: loginPath(visit.loginId) });
+    const query = new URLSearchParams({ return_to: visit.returnTo ?? loginPath(visit.loginId) });
     // A command line receives a key, so the provider's own session does not suffice.
     if (visit.loginId !== undefined) query.set("fresh", "1");
     const providers = offered.map(({ id, name }) => ({ name, path: `${startPath(id)}?${query}` }));
@@ -302,7 +304,7 @@ class LoginPages {
       const { step, returnTo } = await oidc.finish(field(request.params, "id"), arrival);
       if (step?.is === "second_factor") {
         const target = Object.fromEntries(new URL(returnTo, arrival.url).searchParams);
-        return send(reply, secondFactorPage({ loginId: loginIdOf(target), ...step }));
+        return send(reply, secondFactorPage({ loginId: loginIdOf(target), returnTo, ...step }));
       }
       if (step) giveCookies(reply, step);
       return reply.redirect(returnTo, 303);

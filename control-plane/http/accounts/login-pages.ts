@@ -63,6 +63,8 @@ export const pagePolicy = [
 export interface Visit {
   /** Login of a waiting command line. */
   readonly loginId: string | undefined;
+  /** Page to open after the sign-in; default: /login. */
+  readonly returnTo?: string | undefined;
   /** Error of the last step. */
   readonly refusal?: string | undefined;
   /** Address typed before. */
@@ -137,12 +139,12 @@ export interface SecondFactorVisit extends Visit {
   readonly methods: readonly string[];
 }
 
-export const secondFactorPage = ({ loginId, refusal, ticket, methods }: SecondFactorVisit): string =>
+export const secondFactorPage = ({ loginId, returnTo, refusal, ticket, methods }: SecondFactorVisit): string =>
   page(
     "Second factor",
     html`${refused(refusal)}
 <form method="post" action="/login/second-factor">
-${hidden("cli", loginId)}${hidden("ticket", ticket)}
+${hidden("cli", loginId)}${hidden("return_to", returnTo)}${hidden("ticket", ticket)}
 <label for="code">Code of your authenticator app, or a recovery code</label>
 <input id="code" name="code" autocomplete="one-time-code" autocapitalize="none" spellcheck="false" maxlength="64" required autofocus>
 <button>Continue</button>
