@@ -110,6 +110,8 @@ export function readConfig(env: Env) {
     /** File that receives the ports after listening, for a supervisor. */
     portsFile: path("STOKER_PORTS_FILE"),
     mayBePlain: readPlainPaths(settings),
+    /** Issuers of workload identities that may use plain HTTP and private addresses. */
+    plainIssuers: readPlainIssuers(settings),
     /** Validity of a host's certificate, which is renewed after two thirds of it. */
     nodeCertificateMs: number("STOKER_NODE_CERTIFICATE_HOURS", 72, 0.001, 8_760) * 3_600_000,
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
@@ -278,7 +280,7 @@ function readPlainPaths({ problems, text }: Settings) {
     problems.push(
       "STOKER_DATA_PATH_TLS must be required, which is the default. Name hosts that use plain HTTP in STOKER_DATA_PATH_PLAIN.",
     );
-  const names = (text("STOKER_DATA_PATH_PLAIN") ?? "").split(/[\s,]+/).filter((entry) => entry !== "");
+  const names = entriesIn(text("STOKER_DATA_PATH_PLAIN"));
   const mayBePlain = readPlainHosts(names);
   if (!mayBePlain)
     problems.push(
@@ -286,6 +288,21 @@ function readPlainPaths({ problems, text }: Settings) {
     );
   return mayBePlain ?? (() => false);
 }
+
+function readPlainIssuers({ problems, text }: Settings): readonly string[] {
+  const issuers = entriesIn(text("STOKER_WORKLOAD_ISSUERS_PLAIN"));
+  const isIssuer = (entry: string) => {
+    const { protocol = "", search, username } = URL.parse(entry) ?? {};
+    return /^https?:$/.test(protocol) && search === "" && username === "" && !entry.includes("#");
+  };
+  if (!issuers.every(isIssuer))
+    problems.push(
+      "STOKER_WORKLOAD_ISSUERS_PLAIN must be issuers' URLs exactly as in their tokens, such as https://kubernetes.default.svc.",
+    );
+  return issuers;
+}
+
+const entriesIn = (list = ""): readonly string[] => list.split(/[\s,]+/).filter((entry) => entry !== "");
 
 function readRetentionPeriods({ problems, text }: Settings) {
   const { retention, problems: found } = readRetention(text("STOKER_RETENTION"));

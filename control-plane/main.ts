@@ -540,7 +540,7 @@ async function createPublicEdge(all: Parts, agentAddress: () => { readonly host:
       deployments: fleet.deploymentStore,
       changes: feed,
       publicUrl: config.publicUrl,
-      outbound: { blocked: config.webhooks.blocked, mayBePlain: config.mayBePlain },
+      outbound: { blocked: config.webhooks.blocked, mayBePlain: config.mayBePlain, plainIssuers: config.plainIssuers },
     }),
     voices: createVoices({ store: createVoiceStore(db), seal: voiceSamples(dataKeys), changes: feed }),
     speechModel: config.speechModel,

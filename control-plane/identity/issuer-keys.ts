@@ -18,12 +18,15 @@ interface Known {
 
 export class IssuerBusy extends Error {}
 
-export function createIssuerKeys(fetchJudged: JudgedFetch, nowMs: () => number = () => performance.now()) {
+export function createIssuerKeys(
+  fetchOf: (issuer: string) => JudgedFetch,
+  nowMs: () => number = () => performance.now(),
+) {
   const known = new Map<string, Known>();
   let running = 0;
 
-  async function json(url: string): Promise<Record<string, unknown>> {
-    const response = await fetchJudged(url, { headers: { accept: "application/json" } });
+  async function json(issuer: string, url: string): Promise<Record<string, unknown>> {
+    const response = await fetchOf(issuer)(url, { headers: { accept: "application/json" } });
     if (response.status !== 200) throw new Error(`${new URL(url).host} replied ${response.status}`);
     const value: unknown = await response.json();
     if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error("the reply is no object");
@@ -34,11 +37,12 @@ export function createIssuerKeys(fetchJudged: JudgedFetch, nowMs: () => number =
     running += 1;
     try {
       const { issuer: named, jwks_uri: keysUrl } = await json(
+        issuer,
         `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`,
       );
       if (named !== issuer) throw new Error("the metadata names another issuer");
       if (typeof keysUrl !== "string" || !URL.canParse(keysUrl)) throw new Error("the metadata names no keys");
-      const set = await json(keysUrl);
+      const set = await json(issuer, keysUrl);
       if (!Array.isArray(set["keys"]) || set["keys"].length > maxKeys) throw new Error("the keys cannot be read");
       return createLocalJWKSet(set as unknown as JSONWebKeySet);
     } finally {

@@ -1,8 +1,6 @@
 // Requests to identity providers: only to addresses that are allowed, without redirects, bounded in time and bytes. The metadata
 // of a provider names further URLs, so each is judged by itself.
 import { Client } from "undici";
-import { bareHost } from "../../proto/address-rules.ts";
-import type { MayBePlain } from "../plain-hosts.ts";
 import { bounded, connectorTo } from "../webhooks/send.ts";
 import { createTargets, type Targets } from "../webhooks/target.ts";
 
@@ -11,31 +9,28 @@ export const fetchLimits = { connectMs: 3_000, totalMs: 8_000, maxBytes: 256 * 1
 /** A part of `fetch`, as openid-client and jose call it. */
 export type JudgedFetch = (url: string, options?: RequestInit) => Promise<Response>;
 
-export interface OutboundRules {
+export interface JudgedFetchRules {
   /** Networks that are never called. */
   readonly blocked: readonly string[];
-  /** Hosts that may have private addresses and plain HTTP. */
-  readonly mayBePlain: MayBePlain;
+  /** True for a URL whose host may have private addresses and plain HTTP. */
+  readonly mayBePlain: (url: URL) => boolean;
 }
 
 /**
  * `trusted`: host that an operator named, which may have private addresses, by HTTPS. A host that a customer or a provider's
  * metadata names must be public.
  */
-export function createJudgedFetch({ blocked, mayBePlain }: OutboundRules) {
+export function createJudgedFetch({ blocked, mayBePlain }: JudgedFetchRules) {
   const anywhere = createTargets({ allowsPrivate: true, blocked });
   const inPublic = createTargets({ allowsPrivate: false, blocked });
 
   function targetsOf(url: URL, trusted: string | undefined): Targets {
-    if (mayBePlain(bareHost(url.hostname))) return anywhere;
+    if (mayBePlain(url)) return anywhere;
     return url.protocol === "https:" && url.hostname === trusted ? anywhere : inPublic;
   }
 
   return {
-    /** True for HTTPS, and for a host that may use plain HTTP. Does not use the network. */
-    mayFetch: (url: URL): boolean =>
-      url.protocol === "https:" || (url.protocol === "http:" && mayBePlain(bareHost(url.hostname))),
-    isPlain: (url: URL): boolean => url.protocol === "http:" && mayBePlain(bareHost(url.hostname)),
+    isPlain: (url: URL): boolean => url.protocol === "http:" && mayBePlain(url),
 
     /** Throws WebhookRefused or BadWebhookUrl for a URL that is never called. Does not use the network. */
     to:
@@ -73,6 +68,29 @@ export function createJudgedFetch({ blocked, mayBePlain }: OutboundRules) {
 }
 
 export type JudgedFetches = ReturnType<typeof createJudgedFetch>;
+
+/**
+ * Requests to issuers that customers name: to public addresses by HTTPS. Issuers that the operator lists in `exempt`, exactly as in
+ * a token's `iss`, may be elsewhere, and so may their keys at the origin of any of them.
+ */
+export function createIssuerFetch({
+  blocked,
+  exempt,
+}: {
+  readonly blocked: readonly string[];
+  readonly exempt: readonly string[];
+}) {
+  const origins = new Set(exempt.map((issuer) => new URL(issuer).origin));
+  const inPublic = createJudgedFetch({ blocked, mayBePlain: () => false }).to(undefined);
+  const listed = createJudgedFetch({ blocked, mayBePlain: ({ origin }) => origins.has(origin) }).to(undefined);
+  return {
+    /** True if a rule may name this issuer. Does not use the network. */
+    mayName: (issuer: string): boolean => URL.parse(issuer)?.protocol === "https:" || exempt.includes(issuer),
+    to: (issuer: string): JudgedFetch => (exempt.includes(issuer) ? listed : inPublic),
+  };
+}
+
+export type IssuerFetch = ReturnType<typeof createIssuerFetch>;
 
 async function readUpTo(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Buffer[] = [];

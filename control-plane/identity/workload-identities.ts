@@ -17,6 +17,7 @@ import {
   upstreamFailed,
 } from "../service-error.ts";
 import { IssuerBusy, type IssuerKeys } from "./issuer-keys.ts";
+import type { IssuerFetch } from "./judged-fetch.ts";
 import { matchesSubject, patternProblem } from "./subject-pattern.ts";
 import type { WorkloadIdentity, WorkloadRule, WorkloadStore } from "./workload-store.ts";
 
@@ -47,8 +48,7 @@ export interface WorkloadDeps {
   readonly tokens: Pick<ApiTokens, "create" | "revoke">;
   readonly keys: IssuerKeys;
   readonly limits: Pick<GuessLimits, "workload">;
-  /** Checks an issuer's URL without using the network. */
-  readonly mayFetch: (url: URL) => boolean;
+  readonly issuers: Pick<IssuerFetch, "mayName">;
   readonly unixMs: () => number;
 }
 
@@ -57,7 +57,7 @@ export function createWorkloadIdentities(deps: WorkloadDeps) {
 
   function check({ issuer, subject }: WorkloadRule): void {
     const url = URL.parse(issuer);
-    if (!url || !deps.mayFetch(url) || url.search !== "" || url.username !== "" || issuer.includes("#"))
+    if (!url || !deps.issuers.mayName(issuer) || url.search !== "" || url.username !== "" || issuer.includes("#"))
       throw badRule("issuer", "The issuer must be an https:// URL without user name, query and fragment.");
     const problem = patternProblem(issuer, subject);
     if (problem !== undefined) throw badRule("subject", problem);

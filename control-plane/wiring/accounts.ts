@@ -34,12 +34,13 @@ import { keyMonthBudget, projectMonthBudget } from "../billing/scopes.ts";
 import { deleteDeployments } from "../deployments/change.ts";
 import type { DeploymentStore } from "../deployments/store.ts";
 import { createIssuerKeys } from "../identity/issuer-keys.ts";
-import { createJudgedFetch, type OutboundRules } from "../identity/judged-fetch.ts";
+import { createIssuerFetch, createJudgedFetch } from "../identity/judged-fetch.ts";
 import { createOidcSignIn } from "../identity/oidc-sign-in.ts";
 import { createProviderClients } from "../identity/provider-clients.ts";
 import { createProviders } from "../identity/providers.ts";
 import { createScim } from "../identity/scim.ts";
 import { createWorkloadIdentities } from "../identity/workload-identities.ts";
+import type { MayBePlain } from "../plain-hosts.ts";
 import { createAccountMailStore } from "../store/accounts/account-mail-store.ts";
 import { createAdminStore } from "../store/accounts/admin-store.ts";
 import { createApplicationStore } from "../store/accounts/application-store.ts";
@@ -73,7 +74,14 @@ interface AccountFeatureDeps {
   readonly changes: { on(topic: "cli_login", handler: (subject: string) => void): void };
   /** Scheme, host and port of this server, if it is configured. */
   readonly publicUrl: string | undefined;
-  readonly outbound: OutboundRules;
+  readonly outbound: {
+    /** Networks that are never called. */
+    readonly blocked: readonly string[];
+    /** Hosts that may have private addresses and plain HTTP, where operators name them. */
+    readonly mayBePlain: MayBePlain;
+    /** Issuers of workload identities that may. */
+    readonly plainIssuers: readonly string[];
+  };
 }
 
 export function createAccountFeatures(deps: AccountFeatureDeps) {
@@ -93,7 +101,9 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
   };
   const limits = createGuessLimits({ store: createAttemptStore(db), unixMs });
   const passwords = createPasswords(pepper);
-  const fetches = createJudgedFetch(deps.outbound);
+  const { blocked, mayBePlain, plainIssuers } = deps.outbound;
+  const fetches = createJudgedFetch({ blocked, mayBePlain: ({ hostname }) => mayBePlain(hostname) });
+  const issuers = createIssuerFetch({ blocked, exempt: plainIssuers });
   const seal = providerSeal(secrets);
   const identityProviders = createProviders({
     store: createProviderStore(db),
@@ -159,9 +169,9 @@ export function createAccountFeatures(deps: AccountFeatureDeps) {
     workloads: createWorkloadIdentities({
       store: createWorkloadStore(db),
       tokens,
-      keys: createIssuerKeys(fetches.to(undefined)),
+      keys: createIssuerKeys(issuers.to),
+      issuers,
       limits,
-      mayFetch: fetches.mayFetch,
       unixMs,
     }),
     profiles: createProfiles(profileStore, limits, accountMails, identityProviders),

@@ -66,7 +66,10 @@ export const rules = (change: Partial<NewProvider> & Pick<NewProvider, "issuer">
   ...change,
 });
 
-export async function identityStage(postgres: TestPostgres, { isPlainAllowed = true } = {}) {
+export async function identityStage(
+  postgres: TestPostgres,
+  { isPlainAllowed = true, plainIssuers = [] as readonly string[] } = {},
+) {
   const world = await openWorld(postgres);
   const { db, secrets, accounts, accountStore } = world;
   const dataKeys = createDataKeys({ store: accountStore, secrets });
@@ -88,7 +91,11 @@ export async function identityStage(postgres: TestPostgres, { isPlainAllowed = t
     mail: undefined,
     log,
     publicUrl: undefined,
-    outbound: { blocked: [], mayBePlain: readPlainHosts(isPlainAllowed ? ["127.0.0.1"] : []) ?? (() => false) },
+    outbound: {
+      blocked: [],
+      mayBePlain: readPlainHosts(isPlainAllowed ? ["127.0.0.1"] : []) ?? (() => false),
+      plainIssuers,
+    },
   });
   const edge = await startEdge({
     agents: 0,

@@ -1,6 +1,7 @@
 // Exchanges of tokens of a real OpenID provider for keys, and what a stranger, a tenant of the same issuer and a hostile issuer try.
 import { type JWTPayload, UnsecuredJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { createIssuerFetch } from "../../control-plane/identity/judged-fetch.ts";
 import { matchesSubject, patternProblem } from "../../control-plane/identity/subject-pattern.ts";
 import { workloadLimits } from "../../control-plane/identity/workload-identities.ts";
 import type { WorkloadRule } from "../../control-plane/identity/workload-store.ts";
@@ -20,9 +21,10 @@ const audience = "https://stoker.example.com";
 const sub = "repo:acme/app:ref:refs/heads/main";
 
 async function stage(change: Partial<WorkloadRule> = {}) {
-  const { features, makeAccount, world } = await identityStage(postgres);
   const server = await startOidcServer();
   onTestFinished(() => server.close());
+  const plainIssuers = [server.issuer, `${server.issuer}/`];
+  const { features, makeAccount, world } = await identityStage(postgres, { plainIssuers });
   const account = await makeAccount("acme");
   const { workloads } = features;
   const rule: WorkloadRule = {
@@ -158,19 +160,20 @@ describe("a workload's token", () => {
 });
 
 describe("an issuer", () => {
+  const rule = {
+    name: "x",
+    audience,
+    subject: "s",
+    claims: {},
+    role: "inference",
+    allowedModels: null,
+    lifeSeconds: 60,
+    member: null,
+  } as const;
+
   it("is not called at a private address or over plain HTTP", async () => {
-    const { features, makeAccount } = await identityStage(postgres, { isPlainAllowed: false });
+    const { features, makeAccount } = await identityStage(postgres);
     const account = await makeAccount("eve");
-    const rule = {
-      name: "x",
-      audience,
-      subject: "s",
-      claims: {},
-      role: "inference",
-      allowedModels: null,
-      lifeSeconds: 60,
-      member: null,
-    } as const;
     const create = (name: string, issuer: string) => features.workloads.create(account, { ...rule, name, issuer }, act);
     await expect(create("a", "http://127.0.0.1:9")).rejects.toMatchObject({ code: "bad_workload_identity" });
     const issuer = "https://127.0.0.1:9";
@@ -180,6 +183,29 @@ describe("an issuer", () => {
     const now = Math.floor(Date.now() / 1000);
     const token = await server.sign({ iss: issuer, aud: audience, sub: "s", iat: now, exp: now + 60 });
     await expect(features.workloads.exchange(id, token, ip)).rejects.toMatchObject({ code: "workload_issuer_failed" });
+  });
+
+  it("that the operator lists may use plain HTTP, but no other issuer, nor another spelling, at the same host", async () => {
+    const [listed, other, elsewhere] = [await startOidcServer(), await startOidcServer(), await startOidcServer()];
+    for (const server of [listed, other, elsewhere]) onTestFinished(() => server.close());
+    const { features, makeAccount } = await identityStage(postgres, { plainIssuers: [listed.issuer] });
+    const account = await makeAccount("eve");
+    const create = (issuer: string) => features.workloads.create(account, { ...rule, name: issuer, issuer }, act);
+    for (const issuer of [`${listed.issuer}/`, `${listed.issuer}/x`, other.issuer])
+      await expect(create(issuer)).rejects.toMatchObject({ code: "bad_workload_identity" });
+    const { id } = await create(listed.issuer);
+    const now = Math.floor(Date.now() / 1000);
+    const exchange = async () => {
+      const token = await listed.sign({ iss: listed.issuer, aud: audience, sub: "s", iat: now, exp: now + 60 });
+      return features.workloads.exchange(id, token, ip);
+    };
+    expect((await exchange()).key).toMatch(/^stk_/);
+    // A public issuer of a customer names keys at the listed host.
+    const { to } = createIssuerFetch({ blocked: [], exempt: [listed.issuer] });
+    await expect(to("https://ci.example.com")(`${listed.issuer}/jwks`)).rejects.toThrow();
+    await expect(to(listed.issuer)(`${elsewhere.issuer}/jwks`)).rejects.toThrow();
+    expect((await to(listed.issuer)(`${listed.issuer}/jwks`)).status).toBe(200);
+    expect([other.asked, elsewhere.asked]).toEqual([[], []]);
   });
 
   it("must name itself in its metadata", async () => {

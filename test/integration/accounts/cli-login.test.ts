@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
-const noOutbound = { blocked: [], mayBePlain: () => false };
+const noOutbound = { blocked: [], mayBePlain: () => false, plainIssuers: [] };
 const loginId = "abcd1234ABCD1234abcd1234ABCD1234";
 const ip = "192.0.2.1";
 const never = new AbortController().signal;

@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
-const noOutbound = { blocked: [], mayBePlain: () => false };
+const noOutbound = { blocked: [], mayBePlain: () => false, plainIssuers: [] };
 const ip = "192.0.2.1";
 const requestOf = (name: string, isAdmin = false) => ({
   email: `${name}@example.com`,

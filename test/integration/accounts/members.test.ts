@@ -66,7 +66,7 @@ async function open() {
     isSignUpOpen: false,
     mail: { makeId: () => `mail-${++mails}`, publicUrl: "https://stoker.example" },
     publicUrl: undefined,
-    outbound: { blocked: [], mayBePlain: () => false },
+    outbound: { blocked: [], mayBePlain: () => false, plainIssuers: [] },
     log,
   });
   const { members } = features;
