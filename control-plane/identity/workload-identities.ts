@@ -74,7 +74,7 @@ export function createWorkloadIdentities(deps: WorkloadDeps) {
       currentDate: new Date(unixMs()),
     };
     const attempt = async (isStale: boolean) => {
-      const keys = await deps.keys.of(rule.issuer, isStale).catch((error) => {
+      const keys = await deps.keys.of(rule.account, rule.issuer, isStale).catch((error) => {
         throw error instanceof IssuerBusy ? workloadBusy() : issuerFailed(rule.issuer, error);
       });
       return (await jwtVerify(token, keys, options)).payload;

@@ -1,12 +1,13 @@
 // Exchanges of tokens of a real OpenID provider for keys, and what a stranger, a tenant of the same issuer and a hostile issuer try.
 import { type JWTPayload, UnsecuredJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { createIssuerKeys, IssuerBusy, issuerLimits } from "../../control-plane/identity/issuer-keys.ts";
 import { createIssuerFetch } from "../../control-plane/identity/judged-fetch.ts";
 import { matchesSubject, patternProblem } from "../../control-plane/identity/subject-pattern.ts";
 import { workloadLimits } from "../../control-plane/identity/workload-identities.ts";
 import type { WorkloadRule } from "../../control-plane/identity/workload-store.ts";
 import { createMemberStore } from "../../control-plane/store/accounts/member-store.ts";
-import type { MemberId } from "../../proto/ids.ts";
+import type { AccountId, MemberId } from "../../proto/ids.ts";
 import { act, identityStage, ip } from "../fakes/identity-stage.ts";
 import { startOidcServer } from "../fakes/oidc-server.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
@@ -214,6 +215,48 @@ describe("an issuer", () => {
     const issuer = `${server.issuer}/`;
     const { id } = await workloads.create(account, { ...rule, name: "other", issuer }, act);
     expect(await codeOf(await token({ iss: issuer }), id)).toBe("workload_issuer_failed");
+  });
+});
+
+describe("issuers of one account", () => {
+  const [acme, eve] = ["u:acme", "u:eve"] as [AccountId, AccountId];
+  /** Answers as issuers do; those of which the name begins with `slow` never do. */
+  function reader() {
+    const reads: string[] = [];
+    const keys = createIssuerKeys((issuer) => async (url) => {
+      if (issuer.startsWith("https://slow")) return new Promise(() => {});
+      const isMetadata = url.endsWith("/openid-configuration");
+      if (isMetadata) reads.push(issuer);
+      return Response.json(isMetadata ? { issuer, jwks_uri: `${issuer}/jwks` } : { keys: [] });
+    });
+    return { reads, of: keys.of };
+  }
+  const issuers = (name: string) => Array.from({ length: 8 }, (_, n) => `https://${name}-${n}.example`);
+
+  it("that do not answer delay no other account, and its own only above four", async () => {
+    const { of } = reader();
+    const waiting = issuers("slow").map((issuer) => of(eve, issuer));
+    const refused = await Promise.allSettled(waiting.slice(issuerLimits.perAccount));
+    expect(refused.map((one) => one.status === "rejected" && one.reason instanceof IssuerBusy)).toEqual(
+      Array.from({ length: 4 }, () => true),
+    );
+    await expect(of(eve, "https://quick.example")).rejects.toBeInstanceOf(IssuerBusy);
+    await expect(of(acme, "https://ci.example")).resolves.toBeTypeOf("function");
+  });
+
+  it("displace its own keys only, the longest unused first", async () => {
+    const { of, reads } = reader();
+    await of(acme, "https://ci.example");
+    const [first = "", ...others] = issuers("quick");
+    await of(eve, first);
+    for (const issuer of others) {
+      await of(eve, issuer);
+      await of(eve, first);
+    }
+    await of(acme, "https://ci.example");
+    expect(reads).toEqual(["https://ci.example", first, ...others]);
+    await of(eve, others[0] as string);
+    expect(reads.at(-1)).toBe(others[0]);
   });
 });
 
