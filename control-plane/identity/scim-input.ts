@@ -14,6 +14,8 @@ import type {
 type Json = Readonly<Record<string, unknown>>;
 
 const maxOperations = 100;
+/** Attributes of all operations of a request. */
+const maxAttributes = 200;
 const maxMembers = 2_000;
 const maxPageSize = 200;
 const emailForm = /^[^@\s\0]+@[^@\s\0]+$/;
@@ -107,16 +109,27 @@ function operationsIn(body: unknown): readonly Operation[] {
 const withoutSchema = (path: string): string =>
   path.replace(/^urn:ietf:params:scim:schemas:core:2\.0:(User|Group):/i, "").trim();
 
-/** A value for the whole resource, as single attributes; Entra ID writes `name.givenName` as a key. */
-const attributesOf = (operation: Operation): readonly (readonly [string, unknown])[] =>
-  operation.path === ""
-    ? Object.entries(objectOf(operation.value)).map(([key, value]) => [withoutSchema(key), value])
-    : [[operation.path, operation.op === "remove" ? null : operation.value]];
+interface AttributeChange {
+  readonly operation: Operation;
+  readonly path: string;
+  readonly value: unknown;
+}
+
+/** Changes of single attributes, in order. A value for the whole resource has several; Entra ID writes `name.givenName` as a key. */
+function attributesIn(body: unknown): readonly AttributeChange[] {
+  const changes = operationsIn(body).flatMap((operation): readonly AttributeChange[] => {
+    const { op, path, value } = operation;
+    if (path !== "") return [{ operation, path, value: op === "remove" ? null : value }];
+    return Object.entries(objectOf(value)).map(([key, one]) => ({ operation, path: withoutSchema(key), value: one }));
+  });
+  if (changes.length > maxAttributes)
+    throw scimInvalid("tooMany", `A request changes at most ${maxAttributes} attributes. Send several.`);
+  return changes;
+}
 
 export function patchedUser(before: ScimUserFields, body: unknown): ScimUserFields {
   const after = { ...before };
-  for (const operation of operationsIn(body))
-    for (const [path, value] of attributesOf(operation)) setUser(after, path, value);
+  for (const { path, value } of attributesIn(body)) setUser(after, path, value);
   return checkedUser(after);
 }
 
@@ -142,10 +155,13 @@ function setUser(user: Changing<ScimUserFields>, path: string, value: unknown): 
   else if (/^emails\[.{1,100}\]\.value$/.test(name) || name === "emails.value") user.email = text(320) ?? user.email;
 }
 
+function checkMemberCount(count: number): void {
+  if (count > maxMembers) throw scimInvalid("tooMany", `A request names at most ${maxMembers} members. Send several.`);
+}
+
 function memberIds(value: unknown): readonly string[] {
   const list = Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];
-  if (list.length > maxMembers)
-    throw scimInvalid("tooMany", `A request names at most ${maxMembers} members. Send several.`);
+  checkMemberCount(list.length);
   return list.map((one) => {
     const id = typeof one === "string" ? one : textIn(objectOf(one), "value", 64);
     if (id === undefined) throw scimInvalid("invalidValue", "Each member needs a value.");
@@ -168,11 +184,12 @@ export function groupIn(body: unknown): GroupIn {
   };
 }
 
-/** One change for each operation, in order. */
+/** In order. The members of all changes together are bounded. */
 export function groupChanges(body: unknown): readonly GroupChange[] {
-  return operationsIn(body).flatMap((operation) =>
-    attributesOf(operation).map(([path, value]) => groupChange(operation, path, value)),
-  );
+  const changes = attributesIn(body).map(({ operation, path, value }) => groupChange(operation, path, value));
+  const named = changes.flatMap(({ members = {} }) => Object.values(members).flat());
+  checkMemberCount(named.length);
+  return changes;
 }
 
 function groupChange({ op, value: given }: Operation, path: string, value: unknown): GroupChange {

@@ -470,7 +470,21 @@ describe("a SCIM token", () => {
   });
 });
 
+const unknownKeys = (count: number) =>
+  patch({ op: "replace", value: Object.fromEntries(Array.from({ length: count }, (_, n) => [`key${n}`, n])) });
+
 describe("the SCIM service", () => {
+  it("ignores unknown keys up to its limit, and writes one change for a request", async () => {
+    const { scim, world } = await stage();
+    const group = (await scim("POST", "/Groups", { displayName: "engineers" })).json.id as string;
+    const changes = async () =>
+      (await world.pool.query("select from audit where action = 'scim_group.change'")).rows.length;
+    expect((await scim("PATCH", `/Groups/${group}`, unknownKeys(200))).status).toBe(204);
+    expect(await changes()).toBe(1);
+    expect((await scim("PATCH", `/Groups/${group}`, unknownKeys(201))).status).toBe(400);
+    expect(await changes()).toBe(1);
+  });
+
   it("filters and pages as providers ask", async () => {
     const { scim, create } = await stage();
     for (const name of ["ada", "bob", "cyd"]) await create(name, { externalId: `ext-${name}` });
@@ -506,10 +520,36 @@ describe("the SCIM service", () => {
       400,
       "invalidSyntax",
     ],
+    [
+      "too many operations on a group",
+      "PATCH",
+      "/Groups/GROUP",
+      patch(...Array.from({ length: 101 }, () => ({ op: "replace", path: "displayName", value: "x" }))),
+      400,
+      "invalidSyntax",
+    ],
+    ["thousands of unknown keys of a user", "PATCH", "/Users/USER", unknownKeys(5_000), 400, "tooMany"],
+    ["thousands of unknown keys of a group", "PATCH", "/Groups/GROUP", unknownKeys(5_000), 400, "tooMany"],
+    [
+      "more members in all operations together than in one",
+      "PATCH",
+      "/Groups/GROUP",
+      patch(
+        ...Array.from({ length: 3 }, () => ({
+          op: "add",
+          path: "members",
+          value: Array.from({ length: 1_000 }, (_, n) => ({ value: `${n}` })),
+        })),
+      ),
+      400,
+      "tooMany",
+    ],
     ["an unknown user", "GET", "/Users/unknown", undefined, 404, undefined],
   ])("refuses %s in its own form", async (_what, method, path, body, status, scimType) => {
     const { scim, create } = await stage();
-    const reply = await scim(method, path.replace("USER", await create("ada")), body);
+    const group = (await scim("POST", "/Groups", { displayName: "engineers" })).json.id as string;
+    const target = path.replace("USER", await create("ada")).replace("GROUP", group);
+    const reply = await scim(method, target, body);
     expect([reply.status, reply.json["scimType"]]).toEqual([status, scimType]);
     expect(reply.json).toMatchObject({
       schemas: ["urn:ietf:params:scim:api:messages:2.0:Error"],
