@@ -18,6 +18,7 @@ import { untilAgentsConnected } from "./supervisor/ready.ts";
 import { openScreen, type Step } from "./supervisor/screen.ts";
 import { createStack, nearAddress } from "./supervisor/stack.ts";
 import { UpError } from "./supervisor/up-error.ts";
+import { upgradeDatabase } from "./supervisor/upgrade-database.ts";
 
 const options = readOptions(process.argv.slice(2), process.env);
 const own = ownApi(process.env["STOKER_TLS_CERT"]);
@@ -39,8 +40,12 @@ let releaseLock: (() => void) | undefined;
 try {
   // Check the port before creating a new data folder. For an existing one, the lock reports the conflict better.
   if (options.joins) requireJoinable(options.dataDir, process.env);
-  if (options.onlyDatabase && process.env["DATABASE_URL"])
-    throw new UpError("--only-database starts the PostgreSQL of the data folder, but DATABASE_URL is set. Unset it.");
+  if ((options.onlyDatabase || options.upgradesDatabase) && process.env["DATABASE_URL"]) {
+    const flag = options.onlyDatabase ? "--only-database starts" : "--upgrade-database upgrades";
+    throw new UpError(`${flag} the PostgreSQL of the data folder, but DATABASE_URL is set. Unset it.`);
+  }
+  if (options.upgradesDatabase && !existsSync(options.dataDir))
+    throw new UpError(`There is no data folder ${options.dataDir}; name one with --data.`);
   if (!existsSync(options.dataDir)) await requireFreePort(options.port);
   preflight({
     dataDir: options.dataDir,
@@ -54,20 +59,8 @@ try {
     removeNote();
     unlock();
   };
-  const models = await start(options, stopping.signal);
-  screen.close();
-  const isServing = !options.onlyDatabase && !options.joins;
-  const signInLink = isServing ? await createSignInLink(openApi(own, url, keyFile, stopping.signal)) : undefined;
-  const running = { url, keyFile, models, signInLink, certFile: process.env["STOKER_TLS_CERT"] };
-  const text = options.onlyDatabase
-    ? databaseBanner(options.dataDir)
-    : options.joins
-      ? joinedBanner(url)
-      : banner(running, process.cwd());
-  process.stdout.write(`${text}\n`);
-  await stopRequested;
-  await stack.stop();
-  process.stdout.write("Stopped.\n");
+  if (options.upgradesDatabase) await upgrade(options, stopping.signal);
+  else await serve(options, stopping.signal);
 } catch (error) {
   screen.close();
   const isStopRequested = stopping.signal.aborted;
@@ -79,6 +72,31 @@ try {
   releaseLock?.();
 }
 process.exit();
+
+async function upgrade({ dataDir, oldBin }: UpOptions, signal: AbortSignal): Promise<void> {
+  await clearLeftOvers(dataDir, screen.say);
+  const text = await upgradeDatabase({ dataDir, oldBin, screen, signal });
+  screen.close();
+  process.stdout.write(`${text}\n`);
+}
+
+/** Returns when everything has stopped on request. */
+async function serve(wanted: UpOptions, signal: AbortSignal): Promise<void> {
+  const models = await start(wanted, signal);
+  screen.close();
+  const isServing = !wanted.onlyDatabase && !wanted.joins;
+  const signInLink = isServing ? await createSignInLink(openApi(own, url, keyFile, signal)) : undefined;
+  const running = { url, keyFile, models, signInLink, certFile: process.env["STOKER_TLS_CERT"] };
+  const text = wanted.onlyDatabase
+    ? databaseBanner(wanted.dataDir)
+    : wanted.joins
+      ? joinedBanner(url)
+      : banner(running, process.cwd());
+  process.stdout.write(`${text}\n`);
+  await stopRequested;
+  await stack.stop();
+  process.stdout.write("Stopped.\n");
+}
 
 async function start(wanted: UpOptions, signal: AbortSignal): Promise<readonly Served[]> {
   await clearLeftOvers(wanted.dataDir, screen.say);
@@ -153,7 +171,11 @@ function onSignal(): void {
     process.exit(130);
   }
   screen.close();
-  process.stdout.write("\nStopping: requests in flight get up to 8 s to end. Press Ctrl-C again to stop at once.\n");
+  process.stdout.write(
+    options.upgradesDatabase
+      ? "\nStopping: the database stays as it was.\n"
+      : "\nStopping: requests in flight get up to 8 s to end. Press Ctrl-C again to stop at once.\n",
+  );
   stopping.abort(new UpError("stopped"));
   requestStop();
 }

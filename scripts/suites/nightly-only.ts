@@ -73,6 +73,12 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
   ],
   "e2e/up/tls": ["security/public-tls > serves every kind of request over TLS, and requires it of browsers"],
+  // Fetches PostgreSQL 17.
+  "e2e/up/upgrade-database": [
+    "integration/supervisor/upgrade-database > has every row, and names the databases and roles that it leaves behind",
+    "integration/supervisor/upgrade-database > are completed at the next start after a kill between the renames",
+    "integration/supervisor/upgrade-database > is refused with the command that upgrades it",
+  ],
   "e2e/upgrade/side-by-side": [
     "integration/store/migrations > has the same catalogue after the upgrade as a new database, and retains every row",
   ],

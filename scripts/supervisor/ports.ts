@@ -19,13 +19,13 @@ export async function requireFreePort(port: number): Promise<void> {
 export async function innerPort(dataDir: string, name: InnerPort): Promise<number> {
   const path = join(dataDir, "ports.json");
   const known = readKnown(path);
-  const port = await keepOrFind(known[name]);
+  const kept = known[name];
+  const port = kept !== undefined && !(await tryListen(kept)) ? kept : await freePort();
   replaceFileSync(path, `${JSON.stringify({ ...known, [name]: port })}\n`);
   return port;
 }
 
-async function keepOrFind(port: number | undefined): Promise<number> {
-  if (port !== undefined && !(await tryListen(port))) return port;
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer().once("error", reject);
     probe.listen(0, "127.0.0.1", () => {

