@@ -6,7 +6,7 @@ import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { invoiceColumns, owedOf } from "./account-money.ts";
 import { writeLedger } from "./ledger-rows.ts";
-import { invoiceLines, ledgerLines } from "./usage-lines.ts";
+import { invoiceLines, monthLines } from "./usage-lines.ts";
 
 export function createInvoiceStore(db: Db): InvoiceStore {
   return asked<InvoiceStore>({
@@ -31,13 +31,13 @@ export function createInvoiceStore(db: Db): InvoiceStore {
 
     close: (account, month, draft) =>
       inTransaction(db, async (trx) => {
-        const bounds = monthBounds(month);
         const terms = await trx
           .selectFrom("accountBilling")
           .select("dueDays")
           .where("accountId", "=", account)
           .executeTakeFirst();
-        const lines = await ledgerLines(trx, account, bounds.fromMs, bounds.toMs);
+        // From the sums as well. `checkBooks` and tests compare them with the ledger.
+        const lines = await monthLines(trx, account, month, month);
         const made = draft(lines, terms?.dueDays ?? 14);
         if (!made) return false;
         const invoiceId = `inv_${randomId(20)}`;
@@ -136,10 +136,4 @@ async function insertLines(
       })),
     )
     .execute();
-}
-
-/** Bounds of a month of billing/period.ts. */
-function monthBounds(month: number) {
-  const start = (at: number) => Date.UTC(Math.floor(at / 12), at % 12, 1);
-  return { fromMs: start(month), toMs: start(month + 1) };
 }

@@ -57,8 +57,8 @@ export async function monthLines(db: Db, account: AccountId, first: number, last
 }
 
 /**
- * Use of an account by month, key, model and price in [fromMs, toMs). Money is summed from the ledger, units from the
- * records; both by time of posting, so that a closed month never changes.
+ * Use of an account by month, key, model and price in [fromMs, toMs), from every entry and record: what `monthLines` must equal. For
+ * tests and support. Money is summed from the ledger, units from the records; both by time of posting.
  */
 export async function ledgerLines(db: Db, account: AccountId, fromMs: number, toMs: number): Promise<MonthLine[]> {
   const from = new Date(fromMs).toISOString();
