@@ -86,6 +86,8 @@ export function readConfig(env: Env) {
   const workers = readWorkers(settings);
   const config = {
     databaseUrl: readDatabaseUrl(settings),
+    /** Read replica for reports; undefined: they use the primary. */
+    databaseReplica: readDatabaseReplica(settings),
     ...readListeners(settings, workers.share),
     /** Connections of this process. */
     databaseConnections: Math.max(4, Math.floor(workers.share(number("STOKER_DATABASE_CONNECTIONS", 16, 4, 500)))),
@@ -272,6 +274,13 @@ function readDatabaseUrl({ problems, url }: Settings): string {
   const value = url("DATABASE_URL", ["postgresql://", "postgres://"]);
   if (value === undefined) problems.push("DATABASE_URL is required, such as postgresql://user@127.0.0.1:5432/stoker.");
   return value ?? "";
+}
+
+function readDatabaseReplica({ number, url }: Settings) {
+  const address = url("DATABASE_REPLICA_URL", ["postgresql://", "postgres://"]);
+  // The lag is known from rows that control planes write every ten seconds.
+  const maxLagMs = number("STOKER_DATABASE_REPLICA_LAG_SECONDS", 30, 15, 3_600) * 1000;
+  return address === undefined ? undefined : { url: address, maxLagMs };
 }
 
 /** Returns which hosts on other machines may be reached over plain HTTP. */

@@ -81,7 +81,7 @@ import { createAgents } from "./wiring/agent-instances.ts";
 import { createAudit } from "./wiring/audit.ts";
 import { openBatches } from "./wiring/batches.ts";
 import { createBilling, paymentProvider } from "./wiring/billing.ts";
-import { followDatabaseTime, waitForDatabase } from "./wiring/database.ts";
+import { createReportDatabase, followDatabaseTime, waitForDatabase } from "./wiring/database.ts";
 import { createDeploymentFeatures } from "./wiring/deployments.ts";
 import { openFiles } from "./wiring/files.ts";
 import { createFleet } from "./wiring/fleet.ts";
@@ -188,6 +188,8 @@ async function openBase(own: Process, stopping: AbortSignal) {
   const { db, pool } = database;
 
   const time = await followDatabaseTime(db, log);
+  const reportDatabase = createReportDatabase({ config, database, registry, log });
+  await reportDatabase.check();
 
   const accountStore = createAccountStore(db);
   const secrets = readSecretFiles(config.secretsDir, await accountStore.hasAccounts());
@@ -212,6 +214,7 @@ async function openBase(own: Process, stopping: AbortSignal) {
     ...own,
     database,
     db,
+    reportDatabase,
     time,
     accountStore,
     secrets,
@@ -247,6 +250,7 @@ async function createCore(base: Base) {
   });
   const money = await createMoney({
     db,
+    reportDb: base.reportDatabase.db,
     seals: ticketSeals(secrets),
     connections: config.databaseConnections,
     registry,
@@ -268,6 +272,7 @@ async function createCore(base: Base) {
   });
   const billing = createBilling({
     db,
+    reportDb: base.reportDatabase.db,
     mail: mail?.alerts,
     provider: await paymentProvider(config),
     invoiceLinkKey: invoiceLinkKey(secrets),
@@ -613,6 +618,7 @@ function inStartOrder(
   return [
     { stop: () => all.tracing?.close() },
     { stop: database.close },
+    { stop: all.reportDatabase.close },
     onlyFirst({
       start: async () => {
         ports.admin = await listenOn(admin, config.admin);
@@ -632,7 +638,7 @@ function inStartOrder(
     authenticator,
     // Starts before anything writes money, and gives slices back after the last usage records have come in.
     money,
-    looping(time, modelLoop, discountLoop, kekLoop, fleet, quotas, readiness, catalogue),
+    looping(time, all.reportDatabase, modelLoop, discountLoop, kekLoop, fleet, quotas, readiness, catalogue),
     onlyFirst(looping(fleet.control, deployments, agents, billing, fleetMetrics)),
     onlyFirst({
       start: async () => {

@@ -36,6 +36,8 @@ export type Billing = ReturnType<typeof createBilling>;
 
 export function createBilling(deps: {
   readonly db: OpenDatabase["db"];
+  /** Where reports are read; undefined: in `db`. */
+  readonly reportDb?: OpenDatabase["db"];
   readonly provider: PaymentProvider;
   /** Signs the links of invoices. */
   readonly invoiceLinkKey: Buffer;
@@ -91,7 +93,7 @@ export function createBilling(deps: {
       ...clock,
     }),
     paying: createPaying({ provider, store, charges, updateStatus: status.update }),
-    moneyOverview: createMoneyOverviewStore(db),
+    moneyOverview: createMoneyOverviewStore(deps.reportDb ?? db),
   };
 
   return {

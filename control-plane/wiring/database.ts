@@ -1,10 +1,13 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { Counter, Gauge, type Registry } from "prom-client";
 import { pause } from "../../proto/pause.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
+import type { ControlPlaneConfig } from "../config.ts";
 import { OperatorError } from "../service-error.ts";
 import { databaseTimeMs, type OpenDatabase } from "../store/core/database.ts";
 import { isDatabaseUnavailable } from "../store/core/outage.ts";
+import { openReportDatabase, type ReportDatabase } from "../store/core/report-database.ts";
 
 /** The message is for the operator: what happened, why, what to do. */
 export class DatabaseNotReached extends OperatorError {
@@ -39,6 +42,43 @@ function sentence({ url, limitMs }: { readonly url: string; readonly limitMs: nu
     `PostgreSQL at ${at?.host ?? "the address of DATABASE_URL"} could not be reached within ${limitMs / 1000} s (${why}). ` +
     "Start it, or correct DATABASE_URL."
   );
+}
+
+/** Database of reports, and its metrics if there is a replica. */
+export function createReportDatabase(deps: {
+  readonly config: Pick<ControlPlaneConfig, "databaseReplica" | "databaseConnections">;
+  readonly database: OpenDatabase;
+  readonly registry: Registry;
+  readonly log: Logger;
+}): ReportDatabase {
+  const { config, database, registry, log } = deps;
+  const replica = config.databaseReplica;
+  if (!replica) return openReportDatabase({ primary: database, replica, maxConnections: 0, nowMs: Date.now, log });
+  const statements = new Counter({
+    name: "stoker_report_statements_total",
+    help: "Statements of reports by the database that ran them.",
+    labelNames: ["database"],
+    registers: [registry],
+  });
+  const reports = openReportDatabase({
+    primary: database,
+    replica,
+    maxConnections: config.databaseConnections,
+    nowMs: () => steadyTime.nowMs(),
+    onQuery: (of) => statements.inc({ database: of }),
+    log,
+  });
+  const lag = new Gauge({
+    name: "stoker_database_replica_lag_seconds",
+    help: "Time that the read replica is behind, to about ten seconds; absent while it does not reply.",
+    registers: [registry],
+    collect() {
+      const ms = reports.lagMs();
+      if (ms === undefined) lag.remove();
+      else lag.set(ms / 1000);
+    },
+  });
+  return reports;
 }
 
 const timeEveryMs = 60_000;

@@ -53,6 +53,8 @@ export type Money = Awaited<ReturnType<typeof createMoney>>;
 /** Registers this replica under a new epoch. Throws when the database is unavailable. */
 export async function createMoney(deps: {
   readonly db: OpenDatabase["db"];
+  /** Where reports are read; undefined: in `db`. */
+  readonly reportDb?: OpenDatabase["db"];
   /** Verify that a usage record belongs to a request that this installation sent to the host. */
   readonly seals: TicketSeals;
   readonly registry: Registry;
@@ -71,6 +73,7 @@ export async function createMoney(deps: {
   readonly log: Logger;
 }) {
   const { db, log } = deps;
+  const reportDb = deps.reportDb ?? db;
   const metrics = createBillingMetrics(deps.registry);
   const leaseStore = createLeaseStore(db);
   const settlementStore = createSettlementStore(db, monthScopes);
@@ -111,11 +114,11 @@ export async function createMoney(deps: {
     tracing: deps.tracing,
   });
   const reports = createReportSlots(deps);
-  const stats = createDeploymentStatsStore(db);
-  const usageDays = createUsageDays({ store: createUsageDayStore(db) });
-  const endUsers = createEndUsers({ store: createEndUserStore(db) });
+  const stats = createDeploymentStatsStore(reportDb);
+  const usageDays = createUsageDays({ store: createUsageDayStore(db, reportDb) });
+  const endUsers = createEndUsers({ store: createEndUserStore(db, reportDb) });
   const rejections = createRejections({ store: createRejectionStore(db), log });
-  const requestLog = createRequestLog({ store: createRequestLogStore(db) });
+  const requestLog = createRequestLog({ store: createRequestLogStore(reportDb) });
   return {
     replica,
     reports,
@@ -125,7 +128,7 @@ export async function createMoney(deps: {
     prices,
     discounts,
     gpu: createGpuBilling({ db, settlement, settlementStore, quarantine, metrics, log }),
-    usage: createUsageQueries({ store: usageStore }),
+    usage: createUsageQueries({ store: createUsageStore(reportDb) }),
     usageDays: {
       ...usageDays,
       read: (account, ...asked) => reports.run(account, () => usageDays.read(account, ...asked)),

@@ -40,6 +40,7 @@ const operations = [
   "incidents",
   "disasters",
   "backups",
+  "database",
   "upgrades",
   "simulate",
 ].map((name) => `docs/operations/${name}.md`);

@@ -50,7 +50,12 @@ export interface TestPostgresOptions {
   readonly onDisk?: boolean;
   /** Folder to create the cluster in. */
   readonly parent?: string;
+  /** Override the usual ones. */
+  readonly settings?: readonly string[];
 }
+
+/** A server that PostgreSQL's streaming replication keeps up to date. */
+export interface TestStandby extends Pick<TestPostgres, "url" | "kill9" | "freeze" | "thaw" | "restart" | "stop"> {}
 
 export interface TestPostgres {
   /** Of the cluster's own first database. */
@@ -67,6 +72,8 @@ export interface TestPostgres {
   thaw(): void;
   /** Starts it again (stopping it first where it runs) on the same port and data; returns when it answers. */
   restart(): Promise<void>;
+  /** Copies it with pg_basebackup of this folder and follows it. Stop it before this one. */
+  standby(programs: string): Promise<TestStandby>;
   /** Stops it and removes its data. */
   stop(): Promise<void>;
 }
@@ -85,7 +92,7 @@ export async function startPostgres(options: TestPostgresOptions = {}): Promise<
   const data = join(folder, "data");
   const made = await preparedCluster(binaries);
   await run("cp", ["-R", "-p", made, data], { ...binaries.who, cwd: folder });
-  const server = await createServer(data, binaries);
+  const server = await createServer(data, binaries, options.settings);
   const { url } = server;
   let databases = 0;
 
@@ -100,29 +107,46 @@ export async function startPostgres(options: TestPostgresOptions = {}): Promise<
     return url.replace(/postgres$/, name);
   }
 
+  async function standby(programs: string): Promise<TestStandby> {
+    const place = makeFolder(join(parent, "stoker-pg-"), binaries);
+    const forgetPlace = atWorkerEnd(() => rmSync(place, { recursive: true, force: true, maxRetries: 3 }));
+    const copy = join(place, "data");
+    await run(join(programs, "pg_basebackup"), ["-D", copy, "-R", "-c", "fast", "-d", url]);
+    const { uid } = binaries.who;
+    if (uid !== undefined) await run("chown", ["-R", `${uid}:${uid}`, copy]);
+    const follower = await createServer(copy, binaries, options.settings);
+    await follower.start();
+    return controls(follower, place, forgetPlace);
+  }
+
   await server.start();
   return {
-    url,
+    ...controls(server, folder, forget),
     createDatabase,
     migratedDatabase: () => createDatabase(url.replace(/postgres$/, migrated)),
-    kill9: () => server.end("SIGKILL"),
-    freeze: () => server.signal("SIGSTOP"),
-    thaw: () => server.signal("SIGCONT"),
-    async restart() {
-      await server.end("SIGINT");
-      await server.start();
-    },
-    async stop() {
-      await server.end("SIGQUIT");
-      // After a kill -9 its children may write until they see that it is gone.
-      rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
-      forget();
-    },
+    standby,
   };
 }
 
+const controls = (server: Awaited<ReturnType<typeof createServer>>, folder: string, forget: () => void) => ({
+  url: server.url,
+  kill9: () => server.end("SIGKILL"),
+  freeze: () => server.signal("SIGSTOP"),
+  thaw: () => server.signal("SIGCONT"),
+  async restart() {
+    await server.end("SIGINT");
+    await server.start();
+  },
+  async stop() {
+    await server.end("SIGQUIT");
+    // After a kill -9 its children may write until they see that it is gone.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
+    forget();
+  },
+});
+
 /** A server over these data, not started yet. Its socket lies beside them. */
-async function createServer(data: string, { bin, who }: Binaries) {
+async function createServer(data: string, { bin, who }: Binaries, own: readonly string[] = []) {
   const folder = dirname(data);
   const port = await freePort();
   const url = `postgresql://stoker@127.0.0.1:${port}/postgres`;
@@ -145,7 +169,15 @@ async function createServer(data: string, { bin, who }: Binaries) {
       for (;;) {
         const child = spawn(
           join(bin, "postgres"),
-          ["-D", data, "-p", String(port), "-k", folder, ...settings.flatMap((setting) => ["-c", setting])],
+          [
+            "-D",
+            data,
+            "-p",
+            String(port),
+            "-k",
+            folder,
+            ...[...settings, ...own].flatMap((setting) => ["-c", setting]),
+          ],
           { ...who, cwd: folder, stdio: "ignore" },
         );
         server = child;

@@ -33,9 +33,10 @@ export async function withEndUserIds(
 // Neither has NUL.
 const keyOf = (account: string, name: string): string => `${account}\0${name}`;
 
-export function createEndUserStore(db: Db): EndUserStore {
+/** `reports`: where sums are read, possibly a replica. */
+export function createEndUserStore(db: Db, reports = db): EndUserStore {
   // A page may have 10,000 rows, and their columns need no other names.
-  const raw = db.withoutPlugins();
+  const raw = reports.withoutPlugins();
   return asked<EndUserStore>({
     async endUserSums(account, { fromDay, toDay, by, model, key, user, order }, after, limit) {
       // Days before those of the page are not read again.

@@ -23,13 +23,17 @@ interface DayRow {
 
 const tooLongToSum = tooLong("Summing the use of these days");
 
-export function createUsageDayStore(db: Db): UsageDayStore {
-  // A report may have 20,000 rows, and their columns need no other names.
-  const raw = db.withoutPlugins();
+/** `reports`: where sums are read, possibly a replica. */
+export function createUsageDayStore(db: Db, reports = db): UsageDayStore {
   return asked<UsageDayStore>({
     async dayUse(account, by, fromMs, toMs, max) {
       const range = { from: new Date(fromMs), to: new Date(toMs - 1), days: Math.ceil((toMs - fromMs) / 86_400_000) };
-      await divideMonths(db, account, monthOf(range.from), monthOf(range.to)).catch(tooLongToSum);
+      const [first, last] = [monthOf(range.from), monthOf(range.to)];
+      // A replica may lack what is divided now.
+      const isDivided = !(await hasUndivided(reports, account, first, last));
+      if (!isDivided) await divideMonths(db, account, first, last).catch(tooLongToSum);
+      // A report may have 20,000 rows, and their columns need no other names.
+      const raw = (isDivided ? reports : db).withoutPlugins();
       const query =
         by === "token"
           ? byToken(account, range, max)
@@ -86,6 +90,14 @@ export function createUsageDayStore(db: Db): UsageDayStore {
     keysOf: (account) =>
       db.selectFrom("apiKey").select(["tokenId as key", "name"]).where("accountId", "=", account).execute(),
   });
+}
+
+async function hasUndivided(db: Db, account: AccountId, first: number, last: number): Promise<boolean> {
+  const { rows } = await sql<{ has: boolean }>`
+    select exists (select from usage_undivided where account_id = ${account} and month between ${first} and ${last}) as has`.execute(
+    db,
+  );
+  return rows[0]?.has ?? false;
 }
 
 /** A report waits for the division of at most this many records and entries, which takes about a second. */
