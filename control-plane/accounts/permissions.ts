@@ -54,6 +54,9 @@ export const permissions = {
   operate: { keys: admin, members: [] },
 } as const satisfies Readonly<Record<string, Holders>>;
 
+/** Roles of members that hold `manageKeys`, for the store. */
+export type KeyManagers = readonly MemberRole[] & (typeof permissions)["manageKeys"]["members"];
+
 export type Right = keyof typeof permissions;
 export const rights = Object.keys(permissions) as readonly Right[];
 

@@ -39,6 +39,7 @@ export type {
   SuspensionRecord,
   SuspensionStore,
 } from "./operator.ts";
+export type { KeyManagers } from "./permissions.ts";
 export type { ProjectLimit, ProjectOutcome, ProjectRecord, ProjectStore } from "./project-store.ts";
 export type { KekStore } from "./rotate-kek.ts";
 

@@ -1,7 +1,13 @@
 // Rows of members, for the transactions of accounts, keys and members.
 import { sql } from "kysely";
 import type { AccountId, MemberId } from "../../../proto/ids.ts";
-import type { memberLimits as Limits, MemberRecord, MemberRole, OwnerRefusal } from "../../accounts/store.ts";
+import type {
+  KeyManagers,
+  memberLimits as Limits,
+  MemberRecord,
+  MemberRole,
+  OwnerRefusal,
+} from "../../accounts/store.ts";
 import type { Act } from "../../act.ts";
 import { rowCount } from "../core/rows.ts";
 import type { Trx } from "../core/schema.ts";
@@ -12,6 +18,9 @@ import { auditAct } from "./audit-rows.ts";
 
 /** The type holds the figures equal to those that messages name. */
 export const memberLimits: typeof Limits = { members: 500, invitations: 100, organizations: 50 };
+
+/** Roles that may make rules of workloads. The type holds it equal to the table of rights. */
+const keyManagers: KeyManagers = ["owner", "admin"];
 
 export type FoundMember = Pick<MemberRecord, "id" | "person" | "role" | "source">;
 
@@ -100,6 +109,8 @@ export async function setMemberRole(
   await trx.updateTable("member").set({ role, source }).where("memberId", "=", id).execute();
   // They were made with the rights of the earlier role.
   await trx.deleteFrom("invitation").where("createdBy", "=", id).execute();
+  // Their own keys shrink with the role; those that their rules make for service accounts would not.
+  if (!keyManagers.includes(role)) await endWorkloadsOf(trx, id, { onlyCreated: true });
   await auditAct(trx, act, {
     action: "member.change",
     subject: id,

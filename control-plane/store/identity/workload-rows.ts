@@ -3,12 +3,12 @@ import type { MemberId } from "../../../proto/ids.ts";
 import type { Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 
-/** Deletes the workload identities that a member created or whose keys are the member's, and revokes their keys. */
-export async function endWorkloadsOf(trx: Trx, member: MemberId): Promise<void> {
+/** Deletes the workload identities that a member created, and unless `onlyCreated` those whose keys are the member's. Revokes their keys. */
+export async function endWorkloadsOf(trx: Trx, member: MemberId, { onlyCreated = false } = {}): Promise<void> {
   const rules = await trx
     .selectFrom("workloadIdentity")
     .select("ruleId")
-    .where((row) => row.or([row("createdBy", "=", member), row("memberId", "=", member)]))
+    .where((row) => row.or([row("createdBy", "=", member), ...(onlyCreated ? [] : [row("memberId", "=", member)])]))
     .forUpdate()
     .execute();
   if (rules.length === 0) return;

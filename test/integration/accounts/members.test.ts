@@ -494,7 +494,10 @@ describe("a member who is removed while their request runs", () => {
 });
 
 describe("a workload identity of an organisation", () => {
-  it("ends with the member who created it, with its keys for a service account", async () => {
+  it.each([
+    ["is removed", undefined],
+    ["becomes a developer", "developer"],
+  ] as const)("ends when the member who created it %s, with its keys for a service account", async (_what, role) => {
     const { world, members, tokens, found, join, act, replica } = await open();
     const { organization, owner } = await found("acme");
     const { caller: eve } = await join(owner, "eve", "admin");
@@ -512,7 +515,10 @@ describe("a workload identity of an organisation", () => {
       return key.token;
     };
     const [spy, mine] = [await create(eve, "spy"), await create(owner, "mine")];
-    await members.remove(owner, memberIdOf(eve), act(owner));
+    await members.changeRole(owner, robot.id, "viewer", act(owner));
+    expect(await workloads.list(organization)).toHaveLength(2);
+    if (role === undefined) await members.remove(owner, memberIdOf(eve), act(owner));
+    else await members.changeRole(owner, memberIdOf(eve), role, act(owner));
     expect(await workloads.list(organization)).toMatchObject([{ name: "mine" }]);
     const authenticate = await replica();
     await expect(authenticate(spy)).rejects.toBeInstanceOf(InvalidApiKey);
