@@ -91,7 +91,7 @@ export function addBillingCommands(program: Command): void {
         found.alerts,
         {
           MONTH: "period",
-          LIMIT: (one) => (one.scope === "account" ? "account" : `key ${one.name}`),
+          LIMIT: (one) => (one.scope === "account" ? "account" : `${one.scope} ${one.name}`),
           PERCENT: (one) => `${one.percent} %`,
           "SPENT USD": (one) => `${exact(one.spend)} of ${exact(one.limit)}`,
           WEBHOOK: (one) => one.webhook_id ?? "none",

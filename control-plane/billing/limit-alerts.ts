@@ -1,6 +1,6 @@
-// Alerts when the month's spend of an account or a key reaches a part of its limit. Each is recorded once per month, part and
+// Alerts when the month's spend of an account, a project or a key reaches a part of its limit. Each is recorded once per month, part and
 // limit; a record and its webhook call are one transaction, so restarts and other control planes repeat none.
-import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { AccountId, KeyId, ProjectId } from "../../proto/ids.ts";
 import { nano, toUsd } from "../../proto/money.ts";
 import { unixSeconds } from "../../proto/unix-seconds.ts";
 import { type Clock, systemClock } from "./clock.ts";
@@ -9,10 +9,15 @@ import { type Month, monthName, monthOf } from "./period.ts";
 /** Percent of the limit, rounded: the last half percent may be too little for any request. */
 export const alertPercents = [50, 80, 100] as const;
 
+export type AlertSubject = { readonly name: string } & (
+  | { readonly scope: "key"; readonly id: KeyId }
+  | { readonly scope: "project"; readonly id: ProjectId }
+);
+
 export interface LimitAlert {
   readonly account: AccountId;
-  /** Key whose limit it is; null: the account's. */
-  readonly key: { readonly id: KeyId; readonly name: string } | null;
+  /** Whose limit it is; null: the account's. */
+  readonly of: AlertSubject | null;
   readonly month: Month;
   readonly percent: number;
   /** Nano-USD, when the alert was raised. */
@@ -82,20 +87,21 @@ export function createLimitAlerts(deps: {
   };
 }
 
-/** Body of the webhook call. Amounts in USD. */
-function eventOf({ key, month, percent, limit, spent, atMs }: RaisedAlert) {
-  return {
-    event: "limit.alert",
-    created_at: unixSeconds(atMs),
-    scope: key ? "key" : "account",
-    token_id: key?.id ?? null,
-    name: key?.name ?? null,
-    period: monthName(month),
-    percent,
-    limit: toUsd(nano(limit)),
-    spend: toUsd(nano(spent)),
-  };
-}
+/** Body of the webhook call. */
+const eventOf = (alert: RaisedAlert) => ({ event: "limit.alert", ...renderAlert(alert) });
+
+/** As the API has it. Amounts in USD. */
+export const renderAlert = ({ of, month, percent, limit, spent, atMs }: RaisedAlert) => ({
+  created_at: unixSeconds(atMs),
+  scope: of?.scope ?? "account",
+  token_id: of?.scope === "key" ? of.id : null,
+  project_id: of?.scope === "project" ? of.id : null,
+  name: of?.name ?? null,
+  period: monthName(month),
+  percent,
+  limit: toUsd(nano(limit)),
+  spend: toUsd(nano(spent)),
+});
 
 const monthText = (month: Month): string =>
   new Date(Date.UTC(Math.floor(month / 12), month % 12)).toLocaleString("en-US", {
@@ -104,13 +110,20 @@ const monthText = (month: Month): string =>
     timeZone: "UTC",
   });
 
-function alertMail({ key, month, percent, limit, spent }: RaisedAlert, billingUrl: string | undefined) {
-  const of = key ? `the API key "${key.name}"` : "your account";
+const subjects = {
+  key: { a: "an API key", the: "the API key" },
+  project: { a: "a project", the: "the project" },
+} as const;
+
+function alertMail({ of, month, percent, limit, spent }: RaisedAlert, billingUrl: string | undefined) {
+  const [kind, name] = of
+    ? [subjects[of.scope].a, `${subjects[of.scope].the} "${of.name}"`]
+    : ["your account", "your account"];
   const [spend, most] = [spent, limit].map((amount) => `USD ${toUsd(nano(amount)).toFixed(2)}`);
   return {
-    subject: `${percent} % of the monthly limit of ${key ? "an API key" : "your account"} is spent`,
+    subject: `${percent} % of the monthly limit of ${kind} is spent`,
     text: [
-      `In ${monthText(month)} ${of} spent ${spend} of its monthly limit of ${most}.`,
+      `In ${monthText(month)} ${name} spent ${spend} of its monthly limit of ${most}.`,
       percent === 100
         ? "Requests that would pass the limit are refused with status 402 until the limit is raised or the next month begins (UTC)."
         : "Requests continue until the limit is reached.",

@@ -11,7 +11,7 @@ export type { GpuMinute } from "./gpu-minute.ts";
 export type { GpuPrice, GpuTariff } from "./gpu-price.ts";
 export type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 export type { GrantSizes } from "./grant-size.ts";
-export type { LimitAlert, LimitAlertStore, RaisedAlert } from "./limit-alerts.ts";
+export type { AlertSubject, LimitAlert, LimitAlertStore, RaisedAlert } from "./limit-alerts.ts";
 export type * from "./money-overview.ts";
 export type * from "./payment-store.ts";
 export type {

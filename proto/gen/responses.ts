@@ -3522,13 +3522,17 @@ export interface Responses {
   };
   "GET /payment/limit-alerts": {
     alerts: {
-      scope: "account" | "key";
+      scope: "account" | "project" | "key";
       /**
        * Key whose limit it is
        */
       token_id: string | null;
       /**
-       * Name of the key
+       * Project whose limit it is
+       */
+      project_id: string | null;
+      /**
+       * Name of the key or project
        */
       name: string | null;
       /**

@@ -116,6 +116,7 @@ const rows: readonly Row[] = [
         {
           scope: "account",
           token_id: null,
+          project_id: null,
           name: null,
           period: "2026.02",
           percent: 80,

@@ -227,7 +227,7 @@ const topupRequest: Charge = {
 const alert: LimitAlert = {
   account: "u:1000000000001" as AccountId,
   mail: "sent",
-  key: null,
+  of: null,
   month: 2026 * 12 + 1,
   percent: 80,
   limit: 25_000_000_000n,

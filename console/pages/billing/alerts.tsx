@@ -38,7 +38,7 @@ export function LimitAlerts(): ReactNode {
               id="a-"
               rows={alerts}
               columns={columns}
-              keyOf={(one) => `${one.token_id} ${one.period} ${one.percent} ${one.limit}`}
+              keyOf={(one) => `${one.token_id} ${one.project_id} ${one.period} ${one.percent} ${one.limit}`}
               empty={text.empty}
               isShort={alerts.length < 10}
             />
@@ -92,7 +92,7 @@ const columns: readonly Column<LimitAlert>[] = [
     show: (one) => <Ago at={one.created_at} />,
   },
   { name: text.month, value: (one) => one.period, show: (one) => monthText(one.period) },
-  { name: text.limitOf, value: (one) => (one.scope === "account" ? text.account : text.key(one.name ?? "")) },
+  { name: text.limitOf, value: (one) => text.limits[one.scope](one.name ?? "") },
   { name: text.reached, value: (one) => one.percent, show: (one) => text.percent(one.percent) },
   { name: text.spent, value: (one) => one.spend, show: (one) => text.spentOf(usd(one.spend), usd(one.limit)) },
   {

@@ -3,8 +3,8 @@ import type { KeyId } from "../../../proto/ids.ts";
 import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { Caller } from "../../accounts/caller.ts";
-import { monthName } from "../../billing/period.ts";
-import type { LimitAlert, Payment } from "../../billing/store.ts";
+import { renderAlert } from "../../billing/limit-alerts.ts";
+import type { Payment } from "../../billing/store.ts";
 import { badRequest } from "../../service-error.ts";
 import { largeBodyBytes } from "../body/json-body.ts";
 import { actOf, originOf } from "../core/act-of.ts";
@@ -54,9 +54,10 @@ const LimitAlertsQuery = Type.Object({ limit: Type.Optional(Type.Integer({ minim
 const LimitAlertsBody = Type.Object({
   alerts: Type.Array(
     Type.Object({
-      scope: Type.String({ enum: ["account", "key"] }),
+      scope: Type.String({ enum: ["account", "project", "key"] }),
       token_id: nullable.string({ description: "Key whose limit it is" }),
-      name: nullable.string({ description: "Name of the key" }),
+      project_id: nullable.string({ description: "Project whose limit it is" }),
+      name: nullable.string({ description: "Name of the key or project" }),
       period: Type.String({ description: "YYYY.MM" }),
       percent: Type.Integer({ description: "Part of the limit that was spent: 50, 80 or 100" }),
       limit: Type.Number({ description: "USD, at that time" }),
@@ -192,12 +193,13 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
   own.get("/payment/limit-alerts", {
     right: "readMoney",
     isOpenToOperators: true,
-    summary: "List alerts of monthly limits, newest first: 50, 80 and 100 % of the account's or a key's limit",
+    summary:
+      "List alerts of monthly limits, newest first: 50, 80 and 100 % of the limit of the account, a project or a key",
     query: LimitAlertsQuery,
     answer: LimitAlertsBody,
     async handler({ caller, query }) {
       const alerts = await deps.limitAlerts.list(caller.account, query.limit ?? 20);
-      return { alerts: alerts.map(renderAlert) };
+      return { alerts: alerts.map((one) => ({ ...renderAlert(one), webhook_id: one.webhookId, mail: one.mail })) };
     },
   });
 
@@ -310,19 +312,6 @@ function addFundsRoutes(endpoints: Endpoints, { paying, charges, publicUrl }: Mo
     },
   });
 }
-
-const renderAlert = ({ key, month, percent, limit, spent, atMs, webhookId, mail }: LimitAlert) => ({
-  scope: key ? "key" : "account",
-  token_id: key?.id ?? null,
-  name: key?.name ?? null,
-  period: monthName(month),
-  percent,
-  limit: toUsd(nano(limit)),
-  spend: toUsd(nano(spent)),
-  created_at: unixSeconds(atMs),
-  webhook_id: webhookId,
-  mail,
-});
 
 const renderPayment = ({ id, kind, amount, state, why, createdAtMs }: Payment) => ({
   id,

@@ -50,6 +50,7 @@ import * as scim from "../migrations/0096-scim.ts";
 import * as workloadIdentityCreator from "../migrations/0097-workload-identity-creator.ts";
 import * as identityOwnerLinks from "../migrations/0098-identity-owner-links.ts";
 import * as sessionAuthTime from "../migrations/0099-session-auth-time.ts";
+import * as projectAlerts from "../migrations/0100-project-alerts.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -103,6 +104,7 @@ const migrations: Record<string, Migration> = {
   "0097-workload-identity-creator": workloadIdentityCreator,
   "0098-identity-owner-links": identityOwnerLinks,
   "0099-session-auth-time": sessionAuthTime,
+  "0100-project-alerts": projectAlerts,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

@@ -9,6 +9,7 @@ import type {
   InstanceId,
   KeyId,
   LeaseId,
+  ProjectId,
   RequestId,
 } from "../../../proto/ids.ts";
 import type { NanoUsd } from "../../../proto/money.ts";
@@ -345,6 +346,7 @@ export interface MoneyTables {
     lim: bigint;
     accountId: AccountId;
     keyId: KeyId | null;
+    projectId: ProjectId | null;
     spent: bigint;
     webhookId: string | null;
     mailId: string | null;

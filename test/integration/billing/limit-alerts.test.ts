@@ -1,8 +1,10 @@
 // Alerts of monthly limits on a real database, with several control planes and a real receiver.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createProjects } from "../../../control-plane/accounts/projects.ts";
 import { createLimitAlerts } from "../../../control-plane/billing/limit-alerts.ts";
-import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
+import { keyMonthBudget, projectMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import { createProfileStore } from "../../../control-plane/store/accounts/profile-store.ts";
+import { createProjectStore } from "../../../control-plane/store/accounts/project-store.ts";
 import { createLimitAlertStore } from "../../../control-plane/store/money/limit-alert-store.ts";
 import { createWebhookDeliveryStore } from "../../../control-plane/store/work/webhook-delivery-store.ts";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
@@ -54,7 +56,7 @@ describe("an alert of the account's limit", () => {
     await watch();
     expect(await percentsOf(world, account)).toEqual([50, 80, 100]);
     expect((await world.billing.limitAlerts.list(account, 1))[0]).toMatchObject({
-      key: null,
+      of: null,
       percent: 100,
       limit: 10n * usd,
       spent: 9n * usd + (96n * usd) / 100n,
@@ -151,10 +153,43 @@ describe("an alert of a key's limit", () => {
     await spendBy(world, account, 2n * usd, key);
     await world.billing.limitAlerts.watch();
     const [alert] = await world.billing.limitAlerts.list(account, 10);
-    expect(alert).toMatchObject({ key: { id: key, name: "auto" }, percent: 50, limit: 4n * usd, spent: 2n * usd });
+    expect(alert).toMatchObject({
+      of: { scope: "key", id: key, name: "auto" },
+      percent: 50,
+      limit: 4n * usd,
+      spent: 2n * usd,
+    });
     expect(await world.budgetRow(keyMonthBudget(key, world.clock.unixMs()))).toMatchObject({ spent: 2n * usd });
     await spendBy(world, account, 2n * usd, key);
     await world.pool.query("update api_key set revoked_at = now() where token_id = $1", [key]);
+    await world.billing.limitAlerts.watch();
+    expect(await percentsOf(world, account)).toEqual([50]);
+  });
+});
+
+describe("an alert of a project's limit", () => {
+  it("counts the keys of the project together, names it, and is not raised once it has ended", async () => {
+    const world = await openBillingWorld(postgres);
+    const [account, other] = [await world.account(1000n * usd), await world.account(1000n * usd)];
+    const projects = createProjects({ store: createProjectStore(world.db), monthOf: projectMonthBudget });
+    const { project } = await projects.create(account, "search", 4n * usd, by);
+    await projects.create(other, "idle", 4n * usd, by);
+    const spend = async (nanoUsd: bigint) => {
+      const month = projectMonthBudget(project, world.clock.unixMs());
+      await world.pool.query(
+        `insert into budget (budget_id, scope, account_id, lim, spent) values ($1, 'project_month', $2, $3, $4)
+           on conflict (budget_id) do update set spent = budget.spent + $4`,
+        [month, account, 4n * usd, nanoUsd],
+      );
+    };
+    await spend(2n * usd);
+    await Promise.all([world.billing.limitAlerts.watch(), world.make().limitAlerts.watch()]);
+    expect(await world.billing.limitAlerts.list(account, 10)).toMatchObject([
+      { of: { scope: "project", id: project, name: "search" }, percent: 50, limit: 4n * usd, spent: 2n * usd },
+    ]);
+    expect(await percentsOf(world, other)).toEqual([]);
+    await projects.end(account, project, by);
+    await spend(2n * usd);
     await world.billing.limitAlerts.watch();
     expect(await percentsOf(world, account)).toEqual([50]);
   });

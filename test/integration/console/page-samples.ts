@@ -45,7 +45,15 @@ const billing: Answers = {
   "GET /payment/limit-alerts": {
     alerts: [
       {
-        ...{ scope: "account", token_id: null, name: null, period: "2026.07", percent: 80, limit: 20_000 },
+        ...{
+          scope: "account",
+          token_id: null,
+          project_id: null,
+          name: null,
+          period: "2026.07",
+          percent: 80,
+          limit: 20_000,
+        },
         ...{ spend: 16_012, created_at: at, webhook_id: "msg_1", mail: null },
       },
     ],
