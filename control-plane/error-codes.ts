@@ -203,6 +203,7 @@ export const errorCodes = [
   "previous_response_not_found",
   "previous_response_unfinished",
   "project_has_keys",
+  "project_not_allowed",
   "project_not_found",
   "provider_limit_reached",
   "provider_sign_in_not_fresh",

@@ -2,6 +2,7 @@
 import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Command } from "../command.ts";
+import { collect } from "../option-values.ts";
 import { utcMinute } from "../terminal.ts";
 
 type Organizations = Responses["GET /v1/organizations"];
@@ -14,7 +15,14 @@ type CreatedInvitation = Responses["POST /v1/invitations"];
 const roles = ["owner", "admin", "developer", "billing", "viewer"];
 const role = (text: string) => new Option("--role <role>", text).choices(roles).makeOptionMandatory();
 const memberPath = (id: string) => `/v1/members/${encodeURIComponent(id)}`;
-const memberText = ({ name, id, role: is }: Member) => `${name} (${id}): ${is}`;
+const memberText = ({ name, id, role: is, project_ids: projects }: Member) =>
+  `${name} (${id}): ${is}${projects.length > 0 ? `, keys in ${projects.join(", ")}` : ""}`;
+
+interface MemberFlags {
+  readonly role?: string;
+  readonly project?: string[];
+  readonly anyProject?: boolean;
+}
 
 export function addOrganization(program: Command): void {
   const group = program.command("organization").description("organizations that you are a member of");
@@ -63,11 +71,15 @@ export function addMember(program: Command): void {
     });
   group
     .command("update <id>")
-    .description("change the role of a member; it counts at once for their keys")
-    .addOption(role("new role"))
+    .description("change the role of a member, or the projects to which their new keys belong")
+    .addOption(new Option("--role <role>", "new role; it counts at once for their keys").choices(roles))
+    .option("--project <id>", "project of their new keys, the default first; repeatable", collect)
+    .option("--any-project", "their new keys may belong to any project, or none")
     .example("stoker member update member-ada --role viewer")
-    .run(async (terminal, id: string, flags: { role: string }) => {
-      terminal.show(await terminal.api.call<Member>("PATCH", memberPath(id), flags), memberText);
+    .run(async (terminal, id: string, { role: newRole, project, anyProject }: MemberFlags) => {
+      const projects = anyProject ? [] : project;
+      const body = { ...(newRole && { role: newRole }), ...(projects && { project_ids: projects }) };
+      terminal.show(await terminal.api.call<Member>("PATCH", memberPath(id), body), memberText);
     });
   group
     .command("delete <id>")

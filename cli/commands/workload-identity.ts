@@ -18,6 +18,7 @@ interface CreateFlags {
   readonly model?: string[];
   readonly life: number;
   readonly member?: string;
+  readonly project?: string;
 }
 
 function claim(text: string, before: Record<string, string> = {}): Record<string, string> {
@@ -66,18 +67,22 @@ export function addWorkloadIdentity(program: Command): void {
     )
     .option("--model <model>", "model that the keys may use; repeatable", collect)
     .option("--member <id>", "service account of the organization whose keys they are")
+    .option("--project <id>", "project of the keys; default: the first of the member's, or none")
     .addOption(new Option("--life <time>", "life of the keys, at most 1h").argParser(seconds).default(900, "15m"))
-    .run(async (terminal, name: string, { claim: claims = {}, model, life, member, ...flags }: CreateFlags) => {
-      const body = {
-        name,
-        ...flags,
-        claims,
-        allowed_models: model ?? null,
-        life_seconds: life,
-        member_id: member ?? null,
-      };
-      terminal.show(await terminal.api.call<Workload>("POST", path, body), workloadText);
-    });
+    .run(
+      async (terminal, name: string, { claim: claims = {}, model, life, member, project, ...flags }: CreateFlags) => {
+        const body = {
+          name,
+          ...flags,
+          claims,
+          allowed_models: model ?? null,
+          life_seconds: life,
+          member_id: member ?? null,
+          project_id: project ?? null,
+        };
+        terminal.show(await terminal.api.call<Workload>("POST", path, body), workloadText);
+      },
+    );
 
   group
     .command("delete <id>")

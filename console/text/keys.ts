@@ -49,7 +49,8 @@ export const text = {
     name: "Name",
     nameHint: "For the program or person that uses it. Unique in the account.",
     project: "Project",
-    projectHint: "Whose budget it spends. A key cannot leave its project.",
+    projectHint:
+      "Whose budget it spends. A key cannot leave its project. None: your first project, if your keys belong to some.",
     noProject: "None",
     role: "May do",
     models: "Models",

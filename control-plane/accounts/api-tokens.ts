@@ -12,7 +12,7 @@ import { InvalidApiKey } from "./errors.ts";
 import { checkRules, type KeyRules, loosens } from "./key-rules.ts";
 import { memberGone } from "./member-errors.ts";
 import { memberRefusal } from "./permissions.ts";
-import { projectNotFound } from "./projects.ts";
+import { projectNotAllowed, projectNotFound } from "./projects.ts";
 import type { AccountStore, KeyOwner, KeyRecord, TokenStore } from "./store.ts";
 import { badKeyName, keyNameTaken, shutsOutCaller } from "./token-errors.ts";
 
@@ -62,7 +62,7 @@ export function createApiTokens(deps: {
   return {
     /**
      * `limit`: nano-USD per UTC month; null: none. Throws keyNameTaken, badKeyName, badAllowedIps, badExpiry, memberGone,
-     * projectNotFound, and InvalidApiKey when the account was ended.
+     * projectNotFound, projectNotAllowed, and InvalidApiKey when the account was ended.
      */
     async create(
       account: AccountId,
@@ -96,6 +96,7 @@ export function createApiTokens(deps: {
       if (made === "member_gone") throw memberGone();
       if (made === "project_gone") throw projectNotFound();
       if (made === "account_gone") throw new InvalidApiKey();
+      if ("allowed" in made) throw projectNotAllowed(made.allowed);
       return { ...made, token: secret };
     },
 

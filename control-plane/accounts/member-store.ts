@@ -1,5 +1,5 @@
 // Members and invitations of organisations, as the store keeps them.
-import type { AccountId, MemberId } from "../../proto/ids.ts";
+import type { AccountId, MemberId, ProjectId } from "../../proto/ids.ts";
 import type { Act } from "../act.ts";
 import type { NewMail } from "../new-mail.ts";
 import type { Caller, CallerMember } from "./caller.ts";
@@ -27,7 +27,14 @@ export interface MemberRecord {
   readonly email: string | null;
   readonly role: MemberRole;
   readonly source: MemberSource;
+  /** To which the member's keys belong, the default first; empty: any project, or none. */
+  readonly projects: readonly ProjectId[];
   readonly createdAtMs: number;
+}
+
+export interface MemberChange {
+  readonly role?: MemberRole | undefined;
+  readonly projects?: readonly ProjectId[] | undefined;
 }
 
 export interface OrganizationRecord {
@@ -87,13 +94,13 @@ export interface MemberStore {
   organizations(person: AccountId): Promise<readonly OrganizationRecord[]>;
   members(organization: AccountId): Promise<readonly MemberRecord[]>;
   member(organization: AccountId, id: MemberId): Promise<MemberRecord | undefined>;
-  /** Also ends the invitations that the member made. */
-  changeRole(
+  /** Another role also ends the invitations that the member made. */
+  change(
     organization: AccountId,
     id: MemberId,
-    role: MemberRole,
+    change: MemberChange,
     editor: MemberEditor,
-  ): Promise<"done" | "gone" | "above" | "last_owner" | "not_a_person">;
+  ): Promise<"done" | "gone" | "above" | "last_owner" | "not_a_person" | "project_gone">;
   /** Revokes the member's keys, and ends their SSH keys, terminals and invitations. */
   remove(
     organization: AccountId,

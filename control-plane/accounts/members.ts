@@ -28,6 +28,7 @@ import { type MemberRole, memberRoles } from "./member-role.ts";
 import {
   type InvitationRecord,
   invitationLifeMs,
+  type MemberChange,
   type MemberEditor,
   type MemberRecord,
   type MemberStore,
@@ -36,6 +37,7 @@ import {
   type OrganizationRecord,
 } from "./member-store.ts";
 import { guarded, includesRole, type Right, roleRefusal } from "./permissions.ts";
+import { emptyChange, projectNotFound } from "./projects.ts";
 import { sessionCaller } from "./sessions.ts";
 import type { ProfileStore } from "./store.ts";
 import type { Tickets } from "./tickets.ts";
@@ -141,10 +143,13 @@ export function createMembers(deps: MembersDeps) {
       return named;
     },
 
-    /** Throws memberNotFound, memberRoleNotAllowed, lastOwner, notForServiceAccounts. */
-    async changeRole(caller: Caller, id: MemberId, role: MemberRole, act: Act): Promise<MemberRecord> {
-      checkGrant(caller, role);
-      const outcome = await store.changeRole(caller.account, id, role, editorOf(caller, act));
+    /** Throws emptyChange, memberNotFound, memberRoleNotAllowed, lastOwner, notForServiceAccounts, projectNotFound. */
+    async change(caller: Caller, id: MemberId, change: MemberChange, act: Act): Promise<MemberRecord> {
+      const { role, projects } = change;
+      if (role === undefined && projects === undefined) throw emptyChange("role");
+      if (role !== undefined) checkGrant(caller, role);
+      const outcome = await store.change(caller.account, id, change, editorOf(caller, act));
+      if (outcome === "project_gone") throw projectNotFound();
       if (outcome === "gone") throw memberNotFound();
       if (outcome === "above") throw aboveOwnRole(caller.member?.role);
       if (outcome === "last_owner") throw lastOwner();

@@ -2,7 +2,7 @@
 import { type AccountId, type BudgetId, type ProjectId, randomId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import type { Act } from "../act.ts";
-import { conflict, invalid, notFound } from "../service-error.ts";
+import { conflict, forbidden, invalid, notFound } from "../service-error.ts";
 import type { ProjectOutcome, ProjectRecord, ProjectStore } from "./project-store.ts";
 
 export const maxProjects = 200;
@@ -17,9 +17,21 @@ const tooMany = () =>
   conflict("too_many_projects", `An account has at most ${maxProjects} projects. Delete one first.`);
 
 const hasKeys = () =>
-  conflict("project_has_keys", "The project has API keys. Revoke them first: a key cannot leave its project.");
+  conflict(
+    "project_has_keys",
+    "The project has API keys or members. Revoke the keys first, because a key cannot leave its project, and take it from its members.",
+  );
 
-const emptyChange = () => invalid("empty_change", "Name at least one field to change, such as `monthly_limit`.");
+export const emptyChange = (example: string) =>
+  invalid("empty_change", `Name at least one field to change, such as \`${example}\`.`);
+
+/** `projects`: of the member whose key it is. */
+export const projectNotAllowed = (projects: readonly ProjectId[]) =>
+  forbidden(
+    "project_not_allowed",
+    `Keys of this member belong to its projects: ${projects.join(", ")}. Choose one of them, or leave out \`project_id\`.`,
+    { param: "project_id" },
+  );
 
 export function createProjects(deps: {
   readonly store: ProjectStore;
@@ -55,7 +67,7 @@ export function createProjects(deps: {
       { name, limit }: { readonly name?: string | undefined; readonly limit?: bigint | null | undefined },
       act: Act,
     ): Promise<ProjectRecord> {
-      if (name === undefined && limit === undefined) throw emptyChange();
+      if (name === undefined && limit === undefined) throw emptyChange("monthly_limit");
       const change = {
         ...(name !== undefined && { name: name.trim() }),
         ...(limit !== undefined && { limit: { limit, month: monthOf(id) } }),

@@ -242,8 +242,13 @@ export interface ProfileStore {
 export interface KeyOwner {
   /** Null: the account itself. */
   readonly member: MemberId | null;
-  /** Null: none. */
+  /** Null: the first of the member's projects; none if it has none. */
   readonly project: ProjectId | null;
+}
+
+/** A member who may not manage keys chose a project that is none of the key's member. */
+export interface OtherProjects {
+  readonly allowed: readonly ProjectId[];
 }
 
 /** Every method throws DatabaseUnavailable; changes are audited and announced. */
@@ -255,7 +260,7 @@ export interface TokenStore {
     budget: MonthlyLimit | undefined,
     act: Act,
     of: KeyOwner,
-  ): Promise<KeyRecord | "name_taken" | "account_gone" | "member_gone" | "project_gone">;
+  ): Promise<KeyRecord | OtherProjects | "name_taken" | "account_gone" | "member_gone" | "project_gone">;
   /** Live keys, oldest first. */
   keys(account: AccountId): Promise<readonly KeyRecord[]>;
   /** A live key of this account. */

@@ -6,6 +6,7 @@ import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
 import type { ApiTokens } from "../accounts/api-tokens.ts";
 import type { GuessLimits } from "../accounts/guess-limits.ts";
 import { noRules } from "../accounts/key-rules.ts";
+import { projectNotFound } from "../accounts/projects.ts";
 import { type Act, bySystem } from "../act.ts";
 import {
   conflict,
@@ -99,7 +100,7 @@ export function createWorkloadIdentities(deps: WorkloadDeps) {
       if (!found) throw workloadNotFound();
       return found;
     },
-    /** Throws badRule, workloadConflict. */
+    /** Throws badRule, workloadConflict, projectNotFound. */
     async create(account: AccountId, rule: WorkloadRule, act: Act): Promise<WorkloadIdentity> {
       check(rule);
       const id = randomId<"workload">(20);
@@ -108,6 +109,7 @@ export function createWorkloadIdentities(deps: WorkloadDeps) {
         throw workloadConflict(`An account has at most ${workloadLimits.rules} workload identities.`);
       if (outcome === "name_taken")
         throw workloadConflict("A workload identity with this name exists. Choose another name.");
+      if (outcome === "project_gone") throw projectNotFound();
       const made = outcome === "done" && (await store.get(account, id));
       if (!made) throw workloadNotFound();
       return made;
@@ -152,7 +154,7 @@ export function createWorkloadIdentities(deps: WorkloadDeps) {
       const act = { ...bySystem(`workload ${sub.slice(0, 256)}`), ip };
       const rules = { ...noRules, role: rule.role, allowedModels: rule.allowedModels, expiresAtMs };
       const name = `${rule.name}-${exchange.id.slice(0, 8)}`;
-      const made = await tokens.create(rule.account, name, rules, act, null, { member: rule.member }).catch((error) => {
+      const made = await tokens.create(rule.account, name, rules, act, null, rule).catch((error) => {
         // The member for whom the keys are has left.
         throw error instanceof ServiceError && error.code === "member_not_found" ? workloadRefused(error) : error;
       });

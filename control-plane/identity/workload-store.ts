@@ -1,5 +1,5 @@
 // Storage of workload identities. Every method throws DatabaseUnavailable.
-import type { AccountId, KeyId, MemberId } from "../../proto/ids.ts";
+import type { AccountId, KeyId, MemberId, ProjectId } from "../../proto/ids.ts";
 import type { KeyRole } from "../accounts/store.ts";
 import type { Act } from "../act.ts";
 
@@ -18,6 +18,8 @@ export interface WorkloadRule {
   readonly lifeSeconds: number;
   /** For whom its keys are, in an organisation. Null: the account itself. */
   readonly member: MemberId | null;
+  /** Project of its keys. Null: the first of the member's, if there is one. */
+  readonly project: ProjectId | null;
 }
 
 export interface WorkloadIdentity extends WorkloadRule {
@@ -49,7 +51,7 @@ export interface WorkloadStore {
     rule: WorkloadRule,
     max: number,
     act: Act,
-  ): Promise<"done" | "full" | "name_taken" | "account_gone">;
+  ): Promise<"done" | "full" | "name_taken" | "account_gone" | "project_gone">;
   /** Revokes the keys that it made. Audited and announced. */
   remove(account: AccountId, id: string, act: Act): Promise<WorkloadIdentity | undefined>;
   /** Reserves an exchange, and revokes the rule's expired keys. `replayed`: the token was exchanged too often. */

@@ -89,6 +89,21 @@ describe("members", () => {
     },
     { ...acting, call: "PATCH /v1/members/unknown", status: 404, body: { role: "viewer" } },
     { ...acting, call: "PATCH /v1/members/{member}", status: 422, body: { role: "king" } },
+    { ...acting, call: "PATCH /v1/members/{member}", status: 422, body: {}, holds: { code: "empty_change" } },
+    {
+      ...acting,
+      call: "PATCH /v1/members/{member}",
+      status: 404,
+      body: { project_ids: ["unknown"] },
+      holds: { code: "project_not_found" },
+    },
+    {
+      ...acting,
+      call: "PATCH /v1/members/{member}",
+      status: 200,
+      body: { project_ids: [] },
+      holds: { role: "owner", project_ids: [] },
+    },
     { ...acting, call: "DELETE /v1/members/{member}", status: 409, holds: { code: "last_owner" } },
     { ...acting, call: "DELETE /v1/members/unknown", status: 404 },
     {

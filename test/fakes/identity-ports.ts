@@ -45,6 +45,7 @@ export const workload: WorkloadIdentity = {
   allowedModels: null,
   lifeSeconds: 900,
   member: null,
+  project: null,
   createdAtMs: 1_786_000_000_000,
   lastUsedAtMs: null,
 };

@@ -36,6 +36,7 @@ const records: readonly MemberRecord[] = memberRoles.map((role) => ({
   email: `${role}@example.com`,
   role,
   source: "invited",
+  projects: [],
   createdAtMs: 1_786_000_000_000,
 }));
 
@@ -60,7 +61,10 @@ export function fakeMembers(roleOf: (person: AccountId) => MemberRole | undefine
     list: async () => records,
     get,
     holderOf: async ({ member }, named) => named ?? member?.id ?? null,
-    changeRole: async (caller, id, role) => ({ ...(await get(caller.account, id)), role }),
+    change: async (caller, id, { role, projects }) => {
+      const found = await get(caller.account, id);
+      return { ...found, role: role ?? found.role, projects: projects ?? found.projects };
+    },
     remove: ({ account }, id) => get(account, id),
     addServiceAccount: async (_caller, name, role) => ({ ...first, person: null, email: null, name, role }),
     invitations: async () => [],

@@ -143,7 +143,7 @@ describe("deprovisioning", () => {
         account,
         {
           ...{ name: "ci", issuer: "https://ci.example.com", audience: "a", subject: "s", claims: {} },
-          ...{ role: "inference", allowedModels: null, lifeSeconds: 600, member },
+          ...{ role: "inference", allowedModels: null, lifeSeconds: 600, member, project: null },
         },
         act,
       );
@@ -369,10 +369,10 @@ describe("groups", () => {
       (await features.members.list(organization)).find((one) => one.person === person) as { id: MemberId };
     const { caller } = await features.sessions.begin({ account: owner, ip }, ["password"]);
     const founder = (await features.members.actAs(caller, organization)) as Caller;
-    await features.members.changeRole(founder, (await memberOf(ada)).id, "viewer", act);
+    await features.members.change(founder, (await memberOf(ada)).id, { role: "viewer" }, act);
     await signIn(provider);
     expect(await roleOf(ada)).toBe("viewer");
-    await features.members.changeRole(founder, (await memberOf(ada)).id, "owner", act);
+    await features.members.change(founder, (await memberOf(ada)).id, { role: "owner" }, act);
     await features.members.remove(founder, (await memberOf(owner)).id, act);
     await signIn(provider);
     await features.identityProviders.change(provider.id, { organization: null }, act);

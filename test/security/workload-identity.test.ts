@@ -38,6 +38,7 @@ async function stage(change: Partial<WorkloadRule> = {}) {
     allowedModels: ["org/model"],
     lifeSeconds: 600,
     member: null,
+    project: null,
     ...change,
   };
   const { id } = await workloads.create(account, rule, act);
@@ -124,6 +125,15 @@ describe("a workload's token", () => {
     expect(await codeOf(one)).toBe("workload_token_used");
   });
 
+  it("gives its keys the project of the rule", async () => {
+    const { features, account, workloads, rule, token, world } = await stage();
+    const { project } = await features.projects.create(account, "search", null, act);
+    const { id } = await workloads.create(account, { ...rule, name: "search", project }, act);
+    await workloads.exchange(id, await token(), ip);
+    const { rows } = await world.pool.query("select project_id from api_key where name like 'search-%'");
+    expect(rows).toEqual([{ project_id: project }]);
+  });
+
   it("reads the issuer's keys once for many tokens", async () => {
     const { codeOf, token, server } = await stage();
     for (const jti of ["a", "b", "c"]) expect(await codeOf(await token({ jti }))).toBe("done");
@@ -170,6 +180,7 @@ describe("an issuer", () => {
     allowedModels: null,
     lifeSeconds: 60,
     member: null,
+    project: null,
   } as const;
 
   it("is not called at a private address or over plain HTTP", async () => {

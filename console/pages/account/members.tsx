@@ -1,5 +1,5 @@
 // Members of the organization that is shown; in one's own account, the person's organizations.
-import { Group, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Group, MultiSelect, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
@@ -15,6 +15,7 @@ import { Form } from "../../ui/form.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { projectsPath } from "./projects.tsx";
 
 type Organizations = Responses["GET /v1/organizations"];
 type Own = Organizations["organizations"][number];
@@ -102,18 +103,19 @@ function MemberActions({ of: one }: { of: Member }): ReactNode {
     );
   return (
     <Group gap="xs">
-      <Dialog label={text.changeRole} title={text.changeRoleTitle(one.name)}>
+      <Dialog label={text.change} title={text.changeTitle(one.name)}>
         {(close) => (
           <Form
-            act={text.changeRole}
-            done={text.roleChanged}
-            onSend={async ({ role }) => {
-              await api.call("PATCH", path, { role });
+            act={text.change}
+            done={text.changed}
+            onSend={async ({ role, projects = "" }) => {
+              await api.call("PATCH", path, { role, project_ids: projects.split(",").filter((id) => id !== "") });
               await refresh(membersPath);
               close();
             }}
           >
             <RoleSelect role={one.role} isOwnerOffered={one.type === "person"} />
+            <ProjectsSelect of={one} />
           </Form>
         )}
       </Dialog>
@@ -138,6 +140,22 @@ function RoleSelect({ role = "developer", isOwnerOffered }: { role?: string; isO
     .filter(([value]) => isOwnerOffered || value !== "owner")
     .map(([value, label]) => ({ value, label }));
   return <Select name="role" label={text.role} data={data} defaultValue={role} allowDeselect={false} required />;
+}
+
+/** Nothing for an organization without projects. */
+function ProjectsSelect({ of: { project_ids: chosen } }: { of: Member }): ReactNode {
+  const { data } = useGet<Responses["GET /v1/projects"]>(projectsPath);
+  if (!data || data.projects.length === 0) return null;
+  return (
+    <MultiSelect
+      name="projects"
+      label={text.projects}
+      description={text.projectsHint}
+      data={data.projects.map(({ id, name }) => ({ value: id, label: name }))}
+      defaultValue={chosen}
+      maxValues={20}
+    />
+  );
 }
 
 function AddService(): ReactNode {

@@ -1,6 +1,6 @@
 // Organisations: one's own, their members, invitations, service accounts, and the rights of a caller.
 import { Type } from "typebox";
-import type { MemberId } from "../../../proto/ids.ts";
+import type { MemberId, ProjectId } from "../../../proto/ids.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { type MemberRole, memberRoles } from "../../accounts/member-role.ts";
 import type { InvitationRecord, MemberRecord, OrganizationRecord } from "../../accounts/member-store.ts";
@@ -29,6 +29,12 @@ const OrganizationBody = Type.Object({
   suspend_reason: nullable.string(),
 });
 
+const ProjectIds = Type.Array(Type.String({ maxLength: 64 }), {
+  maxItems: 20,
+  description:
+    "Projects to which the member's keys belong, the default first; others only by members who may manage keys. Empty: any, or none",
+});
+
 const MemberBody = Type.Object({
   id: Type.String(),
   type: Type.Unsafe<"person" | "service_account">({ type: "string", enum: ["person", "service_account"] }),
@@ -41,6 +47,7 @@ const MemberBody = Type.Object({
     enum: ["created", "invited", "provider"],
     description: "provider: an identity provider decides on the membership",
   }),
+  project_ids: ProjectIds,
   created_at: Type.Integer({ description: "Unix seconds" }),
 });
 
@@ -152,12 +159,19 @@ function addMemberRoutes(endpoints: Endpoints, members: AccountFeatures["members
   own.patch("/v1/members/:id", {
     ...one,
     right: "manageMembers",
-    summary: "Change the role of a member; it counts at once for their keys",
+    summary: "Change the role of a member, which counts at once for their keys, or the projects of their new keys",
     needsRecentSignIn: true,
-    body: Type.Object({ role: Role }),
+    body: Type.Partial(Type.Object({ role: Role, project_ids: ProjectIds })),
     refusals: [404, 409],
     handler: async ({ caller, params, body, reply }) =>
-      renderMember(await members.changeRole(caller, params.id as MemberId, body.role, actOf(caller, reply))),
+      renderMember(
+        await members.change(
+          caller,
+          params.id as MemberId,
+          { role: body.role, projects: body.project_ids as ProjectId[] | undefined },
+          actOf(caller, reply),
+        ),
+      ),
   });
 
   own.delete("/v1/members/:id", {
@@ -275,7 +289,7 @@ const renderOrganization = ({
   suspend_reason: suspendReason,
 });
 
-const renderMember = ({ id, person, name, email, role, source, createdAtMs }: MemberRecord) => ({
+const renderMember = ({ id, person, name, email, role, source, projects, createdAtMs }: MemberRecord) => ({
   id,
   type: person === null ? ("service_account" as const) : ("person" as const),
   uid: person,
@@ -283,6 +297,7 @@ const renderMember = ({ id, person, name, email, role, source, createdAtMs }: Me
   email,
   role,
   source,
+  project_ids: [...projects],
   created_at: unixSeconds(createdAtMs),
 });
 

@@ -68,7 +68,10 @@ type ApiTokenBody = Static<typeof ApiTokenBody>;
 const ApiTokenChange = Type.Partial(Type.Object({ ...rules, monthly_limit: keyLimit }));
 type ApiTokenChange = Static<typeof ApiTokenChange>;
 
-const projectId = nullable.string({ maxLength: 64, description: "Project whose budget it spends; it cannot leave it" });
+const projectId = nullable.string({
+  maxLength: 64,
+  description: "Project whose budget it spends; it cannot leave it. Default: the first of the member's, or none",
+});
 
 const NewApiToken = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 128, description: "Unique among the account's keys" }),

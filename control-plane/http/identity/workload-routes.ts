@@ -1,6 +1,6 @@
 // Workload identities: programs exchange a token of their platform for a key that lives for minutes.
 import { Type } from "typebox";
-import type { MemberId } from "../../../proto/ids.ts";
+import type { MemberId, ProjectId } from "../../../proto/ids.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { type KeyRole, keyRoles } from "../../accounts/key-rules.ts";
 import { guarded } from "../../accounts/permissions.ts";
@@ -45,6 +45,7 @@ const Workload = Type.Object({
   id: Type.String(),
   ...rule,
   member_id: nullable.string({ description: "For whom its keys are, in an organization; null: the account itself" }),
+  project_id: nullable.string({ description: "Project of its keys; null: the first of the member's, or none" }),
   created_at: Type.Integer({ description: "Unix seconds" }),
   last_used_at: nullable.integer({ description: "Unix seconds" }),
 });
@@ -63,6 +64,9 @@ export const NewWorkload = Type.Object({
       maxLength: 64,
       description: "A service account whose keys they are; default: the caller's own member",
     }),
+  ),
+  project_id: Type.Optional(
+    nullable.string({ maxLength: 64, description: "Project of its keys; default: the first of the member's, or none" }),
   ),
 });
 
@@ -92,7 +96,19 @@ export function addWorkloadRoutes(
       const { claims = {}, role = "inference", allowed_models: allowedModels = null, life_seconds: life = 900 } = body;
       const { name, issuer, audience, subject } = body;
       const member = await members.holderOf(caller, body.member_id as MemberId | null | undefined);
-      const request = { name, issuer, audience, subject, claims, role, allowedModels, lifeSeconds: life, member };
+      const project = (body.project_id ?? null) as ProjectId | null;
+      const request = {
+        name,
+        issuer,
+        audience,
+        subject,
+        claims,
+        role,
+        allowedModels,
+        lifeSeconds: life,
+        member,
+        project,
+      };
       return rendered(
         await workloads.create(caller.account, request, guarded("manageKeys", caller, actOf(caller, reply))),
       );
@@ -152,6 +168,7 @@ const rendered = (one: WorkloadIdentity) => ({
   allowed_models: one.allowedModels && [...one.allowedModels],
   life_seconds: one.lifeSeconds,
   member_id: one.member,
+  project_id: one.project,
   created_at: unixSeconds(one.createdAtMs),
   last_used_at: one.lastUsedAtMs === null ? null : unixSeconds(one.lastUsedAtMs),
 });

@@ -1,6 +1,6 @@
 // Rows of members, for the transactions of accounts, keys and members.
 import { sql } from "kysely";
-import type { AccountId, MemberId } from "../../../proto/ids.ts";
+import type { AccountId, MemberId, ProjectId } from "../../../proto/ids.ts";
 import type {
   KeyManagers,
   memberLimits as Limits,
@@ -19,8 +19,8 @@ import { auditAct } from "./audit-rows.ts";
 /** The type holds the figures equal to those that messages name. */
 export const memberLimits: typeof Limits = { members: 500, invitations: 100, organizations: 50 };
 
-/** Roles that may make rules of workloads. The type holds it equal to the table of rights. */
-const keyManagers: KeyManagers = ["owner", "admin"];
+/** Roles that may manage keys of others. The type holds it equal to the table of rights. */
+export const keyManagers: KeyManagers = ["owner", "admin"];
 
 export type FoundMember = Pick<MemberRecord, "id" | "person" | "role" | "source">;
 
@@ -33,16 +33,18 @@ export const audited = ({ person, role, source }: Pick<FoundMember, "person" | "
 });
 
 /** Locks a member until the commit, so that what exists on their behalf is created before they are removed, or not at all. */
-export async function lockMember(trx: Trx, organization: AccountId, id: MemberId): Promise<MemberRole | undefined> {
-  const row = await trx
+export const lockMember = (
+  trx: Trx,
+  organization: AccountId,
+  id: MemberId,
+): Promise<{ readonly role: MemberRole; readonly projectIds: readonly ProjectId[] } | undefined> =>
+  trx
     .selectFrom("member")
-    .select("role")
+    .select(["role", "projectIds"])
     .where("accountId", "=", organization)
     .where("memberId", "=", id)
     .forShare()
     .executeTakeFirst();
-  return row?.role;
-}
 
 /** Locks the member who acts until the commit and returns their role. Undefined: the account itself acts. Throws as the act's guard. */
 export async function checkActor(
@@ -51,7 +53,7 @@ export async function checkActor(
   { guard }: Pick<Act, "guard">,
 ): Promise<MemberRole | undefined> {
   if (!guard) return undefined;
-  const role = await lockMember(trx, organization, guard.member);
+  const role = (await lockMember(trx, organization, guard.member))?.role;
   guard.check(role);
   return role;
 }

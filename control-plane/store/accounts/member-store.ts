@@ -1,6 +1,7 @@
 import { sql } from "kysely";
-import type { AccountId, MemberId } from "../../../proto/ids.ts";
+import type { AccountId, MemberId, ProjectId } from "../../../proto/ids.ts";
 import type { MemberStore } from "../../accounts/store.ts";
+import type { Act } from "../../act.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -23,6 +24,7 @@ import {
   memberOf,
   setMemberRole,
 } from "./member-rows.ts";
+import { lockProject } from "./project-store.ts";
 
 export function createMemberStore(db: Db): MemberStore {
   return asked<MemberStore>({
@@ -56,15 +58,17 @@ export function createMemberStore(db: Db): MemberStore {
 
     member: (organization, id) => records(db, organization).where("memberId", "=", id).executeTakeFirst(),
 
-    changeRole: (organization, id, role, { mayChange, act }) =>
+    change: (organization, id, { role, projects }, { mayChange, act }) =>
       inTransaction(db, async (trx) => {
         const found = await lockedMember(trx, organization, id);
         const own = await checkActor(trx, organization, act);
         if (!found) return "gone";
-        if (!mayChange(own, found.role) || !mayChange(own, role)) return "above";
-        if (found.role === role) return "done";
-        if (role === "owner" && found.person === null) return "not_a_person";
-        if (await isLastOwner(trx, organization, found)) return "last_owner";
+        if (!mayChange(own, found.role) || (role !== undefined && !mayChange(own, role))) return "above";
+        const isOther = role !== undefined && role !== found.role;
+        if (isOther && role === "owner" && found.person === null) return "not_a_person";
+        if (isOther && (await isLastOwner(trx, organization, found))) return "last_owner";
+        if (projects && !(await setMemberProjects(trx, organization, id, projects, act))) return "project_gone";
+        if (!isOther) return "done";
         // A person has decided on the role, so a provider no longer does.
         const source = found.source === "provider" ? "invited" : found.source;
         await setMemberRole(trx, organization, found, { role, source }, act);
@@ -216,10 +220,28 @@ const records = (db: Db, organization: AccountId) =>
   db
     .selectFrom("member")
     .leftJoin("account", "account.accountId", "member.personId")
-    .select(["memberId as id", "personId as person", "member.role", "source", "email"])
+    .select(["memberId as id", "personId as person", "member.role", "source", "email", "projectIds as projects"])
     .select(sql<string>`coalesce(display_name, member.name)`.as("name"))
     .select(epochMs("member.createdAt").as("createdAtMs"))
     .where("member.accountId", "=", organization);
+
+/** Of keys that are created from now on. False when one of the projects does not exist. */
+async function setMemberProjects(
+  trx: Trx,
+  organization: AccountId,
+  id: MemberId,
+  projects: readonly ProjectId[],
+  act: Act,
+): Promise<boolean> {
+  for (const project of projects) if (!(await lockProject(trx, organization, project))) return false;
+  await trx
+    .updateTable("member")
+    .set({ projectIds: [...new Set(projects)] })
+    .where("memberId", "=", id)
+    .execute();
+  await auditAct(trx, act, { action: "member.change", subject: id, account: organization, after: { projects } });
+  return true;
+}
 
 /** Locks the organisation, whose members then do not change. */
 async function lockedMember(trx: Trx, organization: AccountId, id: MemberId): Promise<FoundMember | undefined> {

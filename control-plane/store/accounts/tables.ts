@@ -108,6 +108,8 @@ export interface AccountTables {
     name: string;
     role: MemberRole;
     source: MemberSource;
+    /** Projects to which the member's keys belong, the default first; empty: any, or none. */
+    projectIds: Generated<ProjectId[]>;
     createdAt: DefaultTime;
   };
   /** Links by which a person becomes a member, once. Their tickets are rows of sign_in_challenge. */

@@ -10,7 +10,7 @@ import { epochMs, now } from "../core/time.ts";
 import { setMonthlyLimit } from "../money/limit-store.ts";
 import { isDeprovisioned, keyOf, liveAccount, lockAccount, ruleColumns, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
-import { checkActor, lockMember } from "./member-rows.ts";
+import { checkActor, keyManagers, lockMember } from "./member-rows.ts";
 import { lockProject } from "./project-store.ts";
 
 /** Columns of a KeyRecord. */
@@ -31,16 +31,21 @@ export function createTokenStore(db: Db): TokenStore {
     db.selectFrom("apiKey").select(recordColumns).where("accountId", "=", account).where("revokedAt", "is", null);
 
   return asked<TokenStore>({
-    async createKey(account, { key: id, ...key }, rules, budget, act, { member, project }) {
+    async createKey(account, { key: id, ...key }, rules, budget, act, { member, project: given }) {
       try {
         return await inTransaction(db, async (trx) => {
           // Locked until commit: an account that is being deleted must not get a key after its keys were revoked.
           if (!(await lockAccount(trx, account, budget ? "forUpdate" : "forShare"))) return "account_gone";
-          await checkActor(trx, account, act);
+          const actor = await checkActor(trx, account, act);
           // Read once the account is locked: its provider may have deactivated it in the meantime.
           if (await liveAccount(trx, account).select("accountId").where(isDeprovisioned).$call(findsRow))
             return "account_gone";
-          if (member !== null && !(await lockMember(trx, account, member))) return "member_gone";
+          const holder = member === null ? undefined : await lockMember(trx, account, member);
+          if (member !== null && !holder) return "member_gone";
+          const { projectIds: allowed = [] } = holder ?? {};
+          const project = given ?? allowed[0] ?? null;
+          const isChosenFreely = actor === undefined || keyManagers.includes(actor) || allowed.length === 0;
+          if (project !== null && !isChosenFreely && !allowed.includes(project)) return { allowed };
           if (project !== null && !(await lockProject(trx, account, project))) return "project_gone";
           const row = await trx
             .insertInto("apiKey")

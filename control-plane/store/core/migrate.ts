@@ -51,6 +51,7 @@ import * as workloadIdentityCreator from "../migrations/0097-workload-identity-c
 import * as identityOwnerLinks from "../migrations/0098-identity-owner-links.ts";
 import * as sessionAuthTime from "../migrations/0099-session-auth-time.ts";
 import * as projectAlerts from "../migrations/0100-project-alerts.ts";
+import * as memberProjects from "../migrations/0101-member-projects.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -105,6 +106,7 @@ const migrations: Record<string, Migration> = {
   "0098-identity-owner-links": identityOwnerLinks,
   "0099-session-auth-time": sessionAuthTime,
   "0100-project-alerts": projectAlerts,
+  "0101-member-projects": memberProjects,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

@@ -1,6 +1,6 @@
 // Tables of identity providers and of the people who sign in through them.
 import type { Generated } from "kysely";
-import type { AccountId, KeyId, MemberId } from "../../../proto/ids.ts";
+import type { AccountId, KeyId, MemberId, ProjectId } from "../../../proto/ids.ts";
 import type { KeyRole } from "../../accounts/store.ts";
 import type { ProvidedRole } from "../../identity/store.ts";
 import type { DefaultTime, Json, Time } from "../core/columns.ts";
@@ -86,6 +86,8 @@ export interface IdentityTables {
     memberId: MemberId | null;
     /** Member who created it, with whom it ends. Null: the account itself. */
     createdBy: MemberId | null;
+    /** Project of its keys. Null: the first of the member's, if there is one. */
+    projectId: ProjectId | null;
     name: string;
     issuer: string;
     audience: string;

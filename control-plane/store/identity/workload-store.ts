@@ -3,6 +3,7 @@ import type { WorkloadRule, WorkloadStore } from "../../identity/store.ts";
 import { liveAccount, lockAccount } from "../accounts/account-rows.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
 import { checkActor } from "../accounts/member-rows.ts";
+import { lockProject } from "../accounts/project-store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -23,6 +24,7 @@ const columns = [
   "allowedModels",
   "lifeSeconds",
   "workloadIdentity.memberId as member",
+  "workloadIdentity.projectId as project",
   epochMs("workloadIdentity.createdAt").as("createdAtMs"),
   epochMs<null>("workloadIdentity.lastUsedAt").as("lastUsedAtMs"),
 ] as const;
@@ -43,7 +45,7 @@ export function createWorkloadStore(db: Db): WorkloadStore {
         .where("deletedAt", "is", null)
         .executeTakeFirst(),
 
-    async create(account, id, { claims, allowedModels, member, ...rule }, max, act) {
+    async create(account, id, { claims, allowedModels, member, project, ...rule }, max, act) {
       try {
         return await inTransaction(db, async (trx) => {
           if (!(await lockAccount(trx, account))) return "account_gone";
@@ -54,19 +56,21 @@ export function createWorkloadStore(db: Db): WorkloadStore {
             .where("accountId", "=", account)
             .executeTakeFirstOrThrow();
           if (count >= max) return "full";
+          if (project !== null && !(await lockProject(trx, account, project))) return "project_gone";
           await trx
             .insertInto("workloadIdentity")
             .values({
               ruleId: id,
               accountId: account,
               memberId: member,
+              projectId: project,
               createdBy: act.guard?.member ?? null,
               ...rule,
               claims: JSON.stringify(claims),
               allowedModels: allowedModels && [...allowedModels],
             })
             .execute();
-          const after = audited({ ...rule, claims, allowedModels, member });
+          const after = audited({ ...rule, claims, allowedModels, member, project });
           await auditAct(trx, act, { action: "workload_identity.create", subject: id, account, after });
           return "done";
         });
@@ -174,4 +178,5 @@ const audited = (rule: WorkloadRule) => ({
   allowed_models: rule.allowedModels,
   life_seconds: rule.lifeSeconds,
   ...(rule.member === null ? {} : { member: rule.member }),
+  ...(rule.project === null ? {} : { project: rule.project }),
 });

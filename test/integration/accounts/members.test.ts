@@ -22,7 +22,7 @@ import { createDeploymentStore } from "../../../control-plane/store/deployments/
 import { createWorkloadStore } from "../../../control-plane/store/identity/workload-store.ts";
 import { queueMail } from "../../../control-plane/store/work/mail-store.ts";
 import { createAccountFeatures } from "../../../control-plane/wiring/accounts.ts";
-import type { AccountId, MemberId } from "../../../proto/ids.ts";
+import type { AccountId, MemberId, ProjectId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -45,6 +45,7 @@ const workloadRule = {
   role: "inference",
   allowedModels: null,
   lifeSeconds: 900,
+  project: null,
 } as const;
 
 async function open() {
@@ -160,7 +161,7 @@ describe("an organisation", () => {
       code: "member_not_found",
     });
     await expect(
-      members.changeRole(caller, memberIdOf(two.owner), "viewer", { by: "", ip, note: "" }),
+      members.change(caller, memberIdOf(two.owner), { role: "viewer" }, { by: "", ip, note: "" }),
     ).rejects.toMatchObject({ code: "member_not_found" });
     await expect(members.remove(caller, memberIdOf(two.owner), { by: "", ip, note: "" })).rejects.toMatchObject({
       code: "member_not_found",
@@ -202,7 +203,7 @@ describe("a key of a member", () => {
     await each(async (authenticate) => {
       for (const secret of [token, jwt]) expect((await authenticate(secret)).member?.role).toBe("developer");
     });
-    await members.changeRole(owner, memberIdOf(caller), "viewer", act(owner));
+    await members.change(owner, memberIdOf(caller), { role: "viewer" }, act(owner));
     await each(async (authenticate) => {
       for (const secret of [token, jwt]) expect(holds("infer", await authenticate(secret))).toBe(false);
     });
@@ -410,7 +411,7 @@ describe("an invitation", () => {
       "dan",
     ]);
     await members.remove(admin, memberIdOf(admin), act(admin));
-    await members.changeRole(owner, memberIdOf(other), "viewer", act(owner));
+    await members.change(owner, memberIdOf(other), { role: "viewer" }, act(owner));
     for (const { token } of [left, lowered])
       await expect(members.offered(token)).rejects.toMatchObject({ code: "invitation_expired" });
   });
@@ -455,7 +456,7 @@ describe("a member who is removed while their request runs", () => {
       () => members.invite(eve, "admin", null, act(eve)),
       () => members.withdraw(eve, invited.id, act(eve)),
       () => members.addServiceAccount(eve, "spy", "admin", act(eve)),
-      () => members.changeRole(eve, memberIdOf(bob), "admin", act(eve)),
+      () => members.change(eve, memberIdOf(bob), { role: "admin" }, act(eve)),
       () => members.remove(eve, memberIdOf(bob), act(eve)),
       () => tokens.create(organization, "spy", noRules, keysOfEve, null, { member: robot.id }),
       () => features.projects.create(organization, "spy", null, keysOfEve),
@@ -463,7 +464,7 @@ describe("a member who is removed while their request runs", () => {
       () => features.projects.end(organization, project.project, keysOfEve),
       () => workloads.create(organization, "spy", { ...workloadRule, member: robot.id }, 50, keysOfEve),
     ];
-    await members.changeRole(owner, memberIdOf(eve), "viewer", act(owner));
+    await members.change(owner, memberIdOf(eve), { role: "viewer" }, act(owner));
     for (const attempt of attempts) await expect(attempt()).rejects.toMatchObject({ code: "role_not_allowed" });
     await members.remove(owner, memberIdOf(eve), act(owner));
     for (const attempt of attempts) await expect(attempt()).rejects.toMatchObject({ code: "not_a_member" });
@@ -515,10 +516,10 @@ describe("a workload identity of an organisation", () => {
       return key.token;
     };
     const [spy, mine] = [await create(eve, "spy"), await create(owner, "mine")];
-    await members.changeRole(owner, robot.id, "viewer", act(owner));
+    await members.change(owner, robot.id, { role: "viewer" }, act(owner));
     expect(await workloads.list(organization)).toHaveLength(2);
     if (role === undefined) await members.remove(owner, memberIdOf(eve), act(owner));
-    else await members.changeRole(owner, memberIdOf(eve), role, act(owner));
+    else await members.change(owner, memberIdOf(eve), { role }, act(owner));
     expect(await workloads.list(organization)).toMatchObject([{ name: "mine" }]);
     const authenticate = await replica();
     await expect(authenticate(spy)).rejects.toBeInstanceOf(InvalidApiKey);
@@ -528,26 +529,104 @@ describe("a workload identity of an organisation", () => {
   });
 });
 
+describe("the projects of a member", () => {
+  it("bind the keys that the member makes, a command line's and a workload's too, but no owner", async () => {
+    const { features, members, tokens, found, join, act } = await open();
+    const { organization, owner } = await found("acme");
+    const { caller: bob } = await join(owner, "bob", "developer");
+    const { projects, workloads } = features;
+    const [search, ads, other] = await Promise.all(
+      ["search", "ads", "other"].map(
+        async (name) => (await projects.create(organization, name, null, act(owner))).project,
+      ),
+    );
+    const create = (by: Caller, name: string, project: ProjectId | null = null) =>
+      tokens.create(organization, name, noRules, guarded("ownKeys", by, act(by)), null, {
+        member: memberIdOf(bob),
+        project,
+      });
+    const projectOf = async (made: ReturnType<typeof create>) => (await made).projectId;
+    expect(await projectOf(create(bob, "before"))).toBeNull();
+    const change = { projects: [search, ads] as ProjectId[] };
+    expect(await members.change(owner, memberIdOf(bob), change, act(owner))).toMatchObject({
+      role: "developer",
+      projects: [search, ads],
+    });
+    expect(await projectOf(create(bob, "default"))).toBe(search);
+    expect(await projectOf(create(bob, "chosen", ads))).toBe(ads);
+    await expect(create(bob, "refused", other)).rejects.toMatchObject({
+      code: "project_not_allowed",
+      message: expect.stringContaining(`${search}, ${ads}`),
+    });
+    expect(await projectOf(create(owner, "by the owner", other))).toBe(other);
+
+    await features.cliLogins.approve({ account: organization, ip }, "c".repeat(32), memberIdOf(bob));
+    const ofCommandLine = (await tokens.list(organization)).find(({ name }) => name.startsWith("cli-"));
+    expect(ofCommandLine?.projectId).toBe(search);
+    const rule = { ...workloadRule, member: memberIdOf(bob) };
+    await expect(
+      workloads.create(organization, { ...rule, project: "unknown" as ProjectId }, act(owner)),
+    ).rejects.toMatchObject({ code: "project_not_found" });
+    const made = await workloads.create(organization, { ...rule, project: other as ProjectId }, act(owner));
+    expect(made.project).toBe(other);
+
+    await expect(projects.end(organization, ads as ProjectId, act(owner))).rejects.toMatchObject({
+      code: "project_has_keys",
+    });
+    for (const { key, projectId } of await tokens.list(organization))
+      if (projectId === ads) await tokens.revoke(owner, key, act(owner));
+    await expect(projects.end(organization, ads as ProjectId, act(owner))).rejects.toMatchObject({
+      code: "project_has_keys",
+    });
+    await members.change(owner, memberIdOf(bob), { projects: [] }, act(owner));
+    await projects.end(organization, ads as ProjectId, act(owner));
+    expect(await projectOf(create(bob, "free", other))).toBe(other);
+    await expect(
+      members.change(owner, memberIdOf(bob), { projects: [ads as ProjectId] }, act(owner)),
+    ).rejects.toMatchObject({ code: "project_not_found" });
+  });
+
+  it("change together with the role, or not at all, and only by who manages members", async () => {
+    const { features, members, found, join, act } = await open();
+    const { organization, owner } = await found("acme");
+    const { caller: bob } = await join(owner, "bob", "developer");
+    const { project } = await features.projects.create(organization, "search", null, act(owner));
+    const change = { role: "viewer", projects: [project] } as const;
+    await expect(members.change(owner, memberIdOf(owner), change, act(owner))).rejects.toMatchObject({
+      code: "last_owner",
+    });
+    expect(await members.get(organization, memberIdOf(owner))).toMatchObject({ role: "owner", projects: [] });
+    await expect(members.change(bob, memberIdOf(bob), { projects: [] }, act(bob))).rejects.toMatchObject({
+      code: "role_not_allowed",
+    });
+    await expect(members.change(owner, memberIdOf(bob), {}, act(owner))).rejects.toMatchObject({
+      code: "empty_change",
+    });
+  });
+});
+
 describe("the owners of an organisation", () => {
   it("are changed by owners only, and one remains", async () => {
     const { members, found, join, act } = await open();
     const { owner } = await found("acme");
     const admin = (await join(owner, "bob", "admin")).caller;
     const by = act(admin);
-    await expect(members.changeRole(admin, memberIdOf(owner), "viewer", by)).rejects.toMatchObject({
+    await expect(members.change(admin, memberIdOf(owner), { role: "viewer" }, by)).rejects.toMatchObject({
       code: "role_not_allowed",
     });
-    await expect(members.changeRole(admin, memberIdOf(admin), "owner", by)).rejects.toMatchObject({
+    await expect(members.change(admin, memberIdOf(admin), { role: "owner" }, by)).rejects.toMatchObject({
       code: "role_not_allowed",
     });
     await expect(members.remove(admin, memberIdOf(owner), by)).rejects.toMatchObject({ code: "role_not_allowed" });
     for (const refused of [
-      members.changeRole(owner, memberIdOf(owner), "admin", act(owner)),
+      members.change(owner, memberIdOf(owner), { role: "admin" }, act(owner)),
       members.remove(owner, memberIdOf(owner), act(owner)),
     ])
       await expect(refused).rejects.toMatchObject({ code: "last_owner" });
-    await members.changeRole(owner, memberIdOf(admin), "owner", act(owner));
-    expect(await members.changeRole(owner, memberIdOf(owner), "admin", act(owner))).toMatchObject({ role: "admin" });
+    await members.change(owner, memberIdOf(admin), { role: "owner" }, act(owner));
+    expect(await members.change(owner, memberIdOf(owner), { role: "admin" }, act(owner))).toMatchObject({
+      role: "admin",
+    });
   });
 
   it("cannot both leave at the same time", async () => {
