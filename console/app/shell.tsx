@@ -275,15 +275,15 @@ function ViewBanner(): ReactNode {
 
 /** Shown on every page while the account is suspended. */
 function SuspensionBanner(): ReactNode {
-  const enabled = mayDo(useVisitor(), "readMoney");
-  const { data } = useGet<Checklist>("/payment/checklist", { everyMs: 60_000, enabled });
+  const readsMoney = mayDo(useVisitor(), "readMoney");
+  const { data } = useGet<Responses["GET /v1/me/suspension"]>("/v1/me/suspension", { everyMs: 60_000 });
   if (!data) return null;
-  if (!data.suspended || !data.suspend_reason) return <LimitNotice list={data} />;
+  if (data.suspend_reason === null) return readsMoney && <LimitNotice />;
   const { why, act, page } = suspensionOf(data.suspend_reason);
   return (
     <Alert color="red" icon={<IconAlertTriangle />} mb="md" role="status" className="no-print">
       {why}{" "}
-      {page ? (
+      {page && readsMoney ? (
         <Link to={page} inherit>
           {act}
         </Link>
@@ -295,9 +295,10 @@ function SuspensionBanner(): ReactNode {
 }
 
 /** A notice before the monthly limit stops requests. */
-function LimitNotice({ list }: { list: Checklist }): ReactNode {
-  const percent = nearLimitOf(list);
-  if (percent === undefined || list.limit === null) return null;
+function LimitNotice(): ReactNode {
+  const { data: list } = useGet<Checklist>("/payment/checklist", { everyMs: 60_000 });
+  const percent = list && nearLimitOf(list);
+  if (percent === undefined || !list || list.limit === null) return null;
   return (
     <Alert color="yellow" icon={<IconAlertTriangle />} mb="md" role="status" className="no-print">
       {nearLimit.why(percent, usd(list.limit))}{" "}

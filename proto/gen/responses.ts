@@ -102,7 +102,7 @@ export interface Responses {
        * USD counted against the limit this month; null: no limit
        */
       limit_spend: number | null;
-      suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
+      suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
       email: boolean;
       billing_address: boolean;
       payment_method: boolean;
@@ -165,7 +165,7 @@ export interface Responses {
        * USD counted against the limit this month; null: no limit
        */
       limit_spend: number | null;
-      suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
+      suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
       email: boolean;
       billing_address: boolean;
       payment_method: boolean;
@@ -228,7 +228,7 @@ export interface Responses {
        * USD counted against the limit this month; null: no limit
        */
       limit_spend: number | null;
-      suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
+      suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
       email: boolean;
       billing_address: boolean;
       payment_method: boolean;
@@ -249,6 +249,9 @@ export interface Responses {
       topup_threshold: number;
       topup_failed: boolean;
     } | null;
+  };
+  "GET /v1/me/suspension": {
+    suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
   };
   "GET /v1/me/emails": {
     emails: string[];
@@ -329,7 +332,7 @@ export interface Responses {
        * USD counted against the limit this month; null: no limit
        */
       limit_spend: number | null;
-      suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
+      suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
       email: boolean;
       billing_address: boolean;
       payment_method: boolean;
@@ -3362,7 +3365,7 @@ export interface Responses {
      * USD counted against the limit this month; null: no limit
      */
     limit_spend: number | null;
-    suspend_reason: "balance" | "payment-method" | "overdue-invoices" | "limit-reached" | "admin" | "bad-cc" | null;
+    suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
     email: boolean;
     billing_address: boolean;
     payment_method: boolean;

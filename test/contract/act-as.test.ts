@@ -49,6 +49,7 @@ const open = new Set([
   "/v1/voices",
   "/v1/model-catalogue",
   "/v1/projects",
+  "/v1/me/suspension",
   "/v1/hub/models",
   "/v1/containers/params",
   "/v1/containers/gpu_availability",

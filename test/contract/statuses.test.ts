@@ -44,6 +44,8 @@ const rows: readonly Row[] = [
   { call: "GET /v1/me", status: 401, key: null, headers: { "www-authenticate": "Bearer" } },
   { call: "GET /payment/checklist", status: 200, holds: { suspended: false, email: true, topup_amount: 0 } },
   { call: "GET /payment/checklist", status: 401, key: "stk_other" },
+  { call: "GET /v1/me/suspension", status: 200, holds: { suspend_reason: null } },
+  { call: "GET /v1/me/suspension", status: 401, key: "stk_other" },
   { call: "GET /payment/usage", status: 200, holds: { initial_month: "2026.02" } },
   {
     call: `GET /payment/usage/${apiKey}?from=current`,

@@ -13,7 +13,7 @@ import type { Endpoints } from "../core/endpoint.ts";
 import { givenFields, wireRecord } from "../core/wire-record.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { Checklist } from "../money/payment-routes.ts";
-import { readChecklist } from "../money/payment-routes.ts";
+import { readChecklist, SuspendReasonOrNull } from "../money/payment-routes.ts";
 import { AccountBody, AccountChange, TeamName } from "./account-schemas.ts";
 import type { AccountFeatures } from "./features.ts";
 import { takeCookie } from "./session.ts";
@@ -43,6 +43,18 @@ export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
       const checklist =
         query.checklist === true && holds("readMoney", caller) ? await readChecklist(checklists, caller) : null;
       return renderAccount(record, checklist, caller);
+    },
+  });
+
+  own.get("/v1/me/suspension", {
+    right: "readAccount",
+    isOpenToOperators: true,
+    summary: "Get why requests of the account are refused, without its amounts",
+    answer: Type.Object({ suspend_reason: SuspendReasonOrNull }),
+    refusals: [404],
+    async handler({ caller }) {
+      const { suspend_reason } = await readChecklist(checklists, caller);
+      return { suspend_reason };
     },
   });
 

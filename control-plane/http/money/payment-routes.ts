@@ -1,5 +1,6 @@
 import { type Static, Type } from "typebox";
 import { type NanoUsd, nano, toUsd } from "../../../proto/money.ts";
+import { suspendReasons } from "../../../proto/suspend-reason.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { accountGone } from "../../accounts/errors.ts";
@@ -13,14 +14,14 @@ import { apiKeyNotFound } from "../errors/errors.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { MoneyFeatures } from "./features.ts";
 
+export const SuspendReasonOrNull = nullable.string({ enum: [...suspendReasons, null] });
+
 export const Checklist = Type.Object({
   payments_balance: Type.Number({ description: "USD; negative: funds ready to spend" }),
   recent: Type.Number({ description: "USD used since the most recent invoice" }),
   limit: nullable.number({ description: "USD per month; null: none" }),
   limit_spend: nullable.number({ description: "USD counted against the limit this month; null: no limit" }),
-  suspend_reason: nullable.string({
-    enum: ["balance", "payment-method", "overdue-invoices", "limit-reached", "admin", "bad-cc", null],
-  }),
+  suspend_reason: SuspendReasonOrNull,
   email: Type.Boolean(),
   billing_address: Type.Boolean(),
   payment_method: Type.Boolean(),
