@@ -47,4 +47,5 @@ export const titles = {
   usage: "Usage",
   voices: "Voices",
   webhooks: "Webhooks",
+  workloads: "Workload identities",
 } as const;

@@ -1,6 +1,7 @@
 import {
   IconArrowsSplit2,
   IconChartBar,
+  IconFingerprint,
   IconFolders,
   IconGauge,
   IconKey,
@@ -37,6 +38,15 @@ export const accountPages: readonly PageEntry[] = [
     title: titles.keys,
     icon: IconKey,
     load: async () => (await import("./keys.tsx")).Keys,
+  },
+  {
+    section: "account",
+    path: "/workload-identities",
+    reads: "readAccount",
+    changes: "manageKeys",
+    title: titles.workloads,
+    icon: IconFingerprint,
+    load: async () => (await import("./workload-identities.tsx")).WorkloadIdentities,
   },
   {
     section: "account",

@@ -1,13 +1,14 @@
 // Identity providers of this server, for its operators.
-import { Checkbox, Group, Select, SimpleGrid, Text, Textarea, TextInput } from "@mantine/core";
+import { Checkbox, Group, Select, SimpleGrid, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/context.ts";
 import { useGet, useRefresh } from "../../api/hooks.ts";
+import { pairsIn } from "../../domain/pairs.ts";
 import { text } from "../../text/operator-identity.ts";
 import { Act } from "../../ui/act.tsx";
-import { Command } from "../../ui/code.tsx";
+import { Code, Command } from "../../ui/code.tsx";
 import { actionsColumn, type Column, DataTable } from "../../ui/data-table.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { type Fields, Form } from "../../ui/form.tsx";
@@ -17,6 +18,7 @@ import { Status } from "../../ui/status.tsx";
 
 type Providers = Responses["GET /v1/admin/identity-providers"];
 type Provider = Providers["providers"][number];
+type CreatedToken = Responses["POST /v1/admin/identity-providers/{id}/scim-token"];
 
 const path = "/v1/admin/identity-providers";
 const pathOf = ({ id }: Provider) => `${path}/${encodeURIComponent(id)}`;
@@ -25,7 +27,7 @@ const roles = ["admin", "developer", "billing", "viewer"];
 export function IdentityProviders(): ReactNode {
   const providers = useGet<Providers>(path);
   return (
-    <Page title={text.title} about={text.about} actions={<AddProvider />}>
+    <Page title={text.title} about={text.about} actions={<ProviderDialog />}>
       <Loaded query={providers}>
         {({ providers: rows }) => (
           <DataTable
@@ -71,7 +73,8 @@ const columns: readonly Column<Provider>[] = [
   },
   actionsColumn<Provider>((one) => (
     <Group gap="xs">
-      <ChangeProvider one={one} />
+      <ProviderDialog of={one} />
+      <ScimDialog of={one} />
       <RemoveProvider one={one} />
     </Group>
   )),
@@ -95,57 +98,96 @@ function RemoveProvider({ one }: { one: Provider }): ReactNode {
   );
 }
 
-function ChangeProvider({ one }: { one: Provider }): ReactNode {
+/** Changes a provider; without one it adds one. */
+function ProviderDialog({ of: one }: { of?: Provider }): ReactNode {
   const api = useApi();
   const refresh = useRefresh();
+  const looks = one
+    ? { label: text.change, title: text.changeTitle(one.name) }
+    : { label: text.add, variant: "filled", leftSection: <IconPlus size={16} /> };
   return (
-    <Dialog label={text.change} title={text.changeTitle(one.name)} width="xl">
+    <Dialog {...looks} width="xl">
       {(close) => (
         <Form
-          act={text.save}
-          done={text.saved}
+          act={one ? text.save : text.create}
+          done={one ? text.saved : text.created}
           onSend={async (fields) => {
-            await api.call("PATCH", pathOf(one), rulesIn(fields));
+            if (one) await api.call("PATCH", pathOf(one), rulesIn(fields));
+            else await api.call("POST", path, { ...rulesIn(fields), issuer: fields["issuer"]?.trim() });
             await refresh(path);
             close();
           }}
         >
-          <RuleFields of={one} />
-          <Command value={`stoker admin identity-provider update ${one.id} --enforced yes`} />
+          {!one && (
+            <TextInput
+              label={text.issuer}
+              description={text.issuerHint}
+              name="issuer"
+              type="url"
+              placeholder="https://"
+              maxLength={512}
+              required
+            />
+          )}
+          <RuleFields {...(one && { of: one })} />
+          {one && <Command value={`stoker admin identity-provider update ${one.id} --enforced yes`} />}
         </Form>
       )}
     </Dialog>
   );
 }
 
-function AddProvider(): ReactNode {
+function ScimDialog({ of: one }: { of: Provider }): ReactNode {
+  return (
+    <Dialog label={text.scim} title={text.scimTitle(one.name)}>
+      {() => <ScimToken of={one} />}
+    </Dialog>
+  );
+}
+
+/** The token by which the provider provisions people. It is shown until the dialog closes. */
+function ScimToken({ of: one }: { of: Provider }): ReactNode {
   const api = useApi();
   const refresh = useRefresh();
+  const [made, setMade] = useState<CreatedToken | undefined>(undefined);
+  const command = `stoker admin identity-provider scim-token`;
   return (
-    <Dialog label={text.add} variant="filled" leftSection={<IconPlus size={16} />} width="xl">
-      {(close) => (
-        <Form
-          act={text.create}
-          done={text.created}
-          onSend={async (fields) => {
-            await api.call("POST", path, { ...rulesIn(fields), issuer: fields["issuer"]?.trim() });
-            await refresh(path);
-            close();
-          }}
-        >
-          <TextInput
-            label={text.issuer}
-            description={text.issuerHint}
-            name="issuer"
-            type="url"
-            placeholder="https://"
-            maxLength={512}
-            required
-          />
-          <RuleFields />
-        </Form>
+    <Stack gap="md">
+      <Text size="sm">{one.has_scim_token ? text.scimOn : text.scimOff}</Text>
+      {made && (
+        <>
+          <Text size="sm">{text.scimShown}</Text>
+          <Code value={made.url} label={text.scimUrl} />
+          <Code value={made.token} label={text.scimToken} />
+        </>
       )}
-    </Dialog>
+      <Group gap="xs">
+        <Act
+          label={one.has_scim_token ? text.scimReplace : text.scimCreate}
+          command={`${command} create ${one.id}`}
+          {...(one.has_scim_token && { confirm: { title: text.scimReplaceTitle, body: text.scimReplaceBody } })}
+          onAct={async () => {
+            setMade(await api.call<CreatedToken>("POST", `${pathOf(one)}/scim-token`));
+            await refresh(path);
+          }}
+        />
+        {one.has_scim_token && (
+          <Act
+            label={text.scimEnd}
+            color="red"
+            variant="light"
+            command={`${command} delete ${one.id}`}
+            confirm={{ title: text.scimEndTitle(one.name), body: text.scimEndBody }}
+            done={text.scimEnded}
+            onAct={async () => {
+              await api.call("DELETE", `${pathOf(one)}/scim-token`);
+              setMade(undefined);
+              await refresh(path);
+            }}
+          />
+        )}
+      </Group>
+    </Stack>
   );
 }
 
@@ -226,14 +268,9 @@ function RuleFields({ of }: { of?: Provider }): ReactNode {
 /** Throws for a line that is no group with a role. */
 function rulesIn(fields: Fields) {
   const given = (name: string) => fields[name]?.trim() ?? "";
-  const groups = given("groups")
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .map((line) => {
-      const [, group, role = ""] = /^\s*(.+?)\s*=\s*(\w+)\s*$/.exec(line) ?? [];
-      if (group === undefined || !roles.includes(role)) throw new Error(text.badGroup(line));
-      return [group, role] as const;
-    });
+  const groups = pairsIn(given("groups"), "last");
+  const wrong = groups.find(([, role]) => !roles.includes(role));
+  if (wrong) throw new Error(text.badGroup(wrong.join(" = ")));
   return {
     name: given("name"),
     client_id: given("client_id"),

@@ -74,4 +74,55 @@ describe.skipIf(browserPath === undefined)("an organization in a browser", () =>
     await visitor.page.getByText("bob, viewer").waitFor();
     expect([...complaints, ...visitor.complaints]).toEqual([]);
   });
+
+  it("gives a program short-lived keys, and a member a project and the reason of a suspension", async () => {
+    const email = await signUp("cyd");
+    const context = await signedIn(browser, stack, email);
+    const { page, complaints } = await visit(context, `${stack.url}/console/members`);
+    await page.getByRole("button", { name: "Create organization" }).click();
+    const creation = page.getByRole("dialog");
+    await creation.getByLabel("Name").fill("works");
+    await creation.getByRole("button", { name: "Create organization" }).click();
+    await page.getByRole("link", { name: "Workload identities" }).click();
+    // The new organization has no funds, and its banner names the reason.
+    await page.getByText("The account has no funds, so requests are refused.").waitFor();
+    await page.getByRole("button", { name: "Create workload identity" }).click();
+    const form = page.getByRole("dialog");
+    await form.getByLabel("Name").fill("deploy");
+    await form.getByLabel("Issuer").fill("https://token.actions.githubusercontent.com");
+    await form.getByLabel("Subject").fill("repo:acme/app:*");
+    await form.getByLabel("Further claims").fill("environment = production");
+    await form.getByRole("button", { name: "Create workload identity" }).click();
+    await form.waitFor({ state: "detached" });
+    await page.getByText("repo:acme/app:*").waitFor();
+    await page.getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByText("No workload identities.").waitFor();
+
+    await page.getByRole("link", { name: "Projects" }).click();
+    await page.getByRole("button", { name: "Create project" }).click();
+    const project = page.getByRole("dialog");
+    await project.getByLabel("Name").fill("search");
+    await project.getByRole("button", { name: "Create project" }).click();
+    await project.waitFor({ state: "detached" });
+    await page.getByRole("link", { name: "Organization" }).click();
+    await page.getByRole("button", { name: "Add service account" }).click();
+    const service = page.getByRole("dialog");
+    await service.getByLabel("Name").fill("nightly");
+    await service.getByRole("button", { name: "Add service account" }).click();
+    await service.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Change", exact: true }).click();
+    const member = page.getByRole("dialog");
+    const projects = member.getByRole("combobox", { name: "Projects of new keys" });
+    await projects.press("ArrowDown");
+    await page.getByRole("option", { name: "search" }).click();
+    await projects.press("Tab");
+    const [sent] = await Promise.all([
+      page.waitForResponse((response) => response.request().method() === "PATCH"),
+      member.getByRole("button", { name: "Change", exact: true }).click(),
+    ]);
+    const changed = (await sent.json()) as { role: string; project_ids: readonly string[] };
+    expect([changed.role, changed.project_ids.length]).toEqual(["developer", 1]);
+    expect(complaints).toEqual([]);
+  });
 });

@@ -242,6 +242,37 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
     expect(complaints).toEqual([]);
   }, 120_000);
 
+  it("adds an identity provider, changes it, and creates and ends its SCIM token", async () => {
+    const { page, complaints } = await open("/identity-providers");
+    await page.getByRole("button", { name: "Add a provider" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Issuer").fill("https://login.example.com");
+    await dialog.getByLabel("Name").fill("Okta");
+    await dialog.getByLabel("Client id").fill("0oa1");
+    await dialog.getByLabel("Roles of groups").fill("cn=leads = admin");
+    await dialog.getByRole("button", { name: "Add", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Change", exact: true }).click();
+    await dialog.getByLabel("Domains of e-mail addresses").fill("example.com");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "SCIM" }).click();
+    await dialog.getByRole("button", { name: "Create a token" }).click();
+    const token = (await dialog.getByRole("group", { name: "Token" }).textContent()) ?? "";
+    const users = () =>
+      stack.call("GET", "/scim/v2/Users", undefined, { authorization: `Bearer ${token.match(/scim_[\w-]+/)?.[0]}` });
+    expect((await users()).status).toBe(200);
+    await dialog.getByRole("button", { name: "End the token" }).click();
+    await page.getByRole("dialog").last().getByRole("button", { name: "End the token" }).click();
+    await dialog.getByText("Without a token the provider provisions nobody.").waitFor();
+    expect((await users()).status).toBe(401);
+    const { body } = await stack.call("GET", "/v1/admin/identity-providers");
+    expect(body.providers).toMatchObject([
+      { name: "Okta", domains: ["example.com"], role_of_group: { "cn=leads": "admin" }, has_scim_token: false },
+    ]);
+    expect(complaints).toEqual([]);
+  }, 120_000);
+
   it("sets a price and a discount, and ends the discount", async () => {
     const { page, complaints } = await open("/prices");
     const dialog = page.getByRole("dialog");

@@ -71,6 +71,32 @@ const billing: Answers = {
 };
 
 const operator: Answers = {
+  "GET /v1/workload-identities": {
+    workload_identities: [
+      {
+        ...{ id: "4kQ0bYx1Za9c4kQ0bYx1", name: "deploy", issuer: "https://token.actions.githubusercontent.com" },
+        ...{ audience: "https://stoker.example.com", subject: "repo:acme/app:ref:refs/heads/main", claims: {} },
+        ...{ role: "inference", allowed_models: null, life_seconds: 900, member_id: null, project_id: null },
+        ...{ created_at: at, last_used_at: null },
+      },
+    ],
+  },
+  "GET /v1/projects": {
+    projects: [
+      { id: "4kQ0bYx1Za9c4kQ0", name: "search", monthly_limit: 500, spent: 123.45, key_count: 3, created_at: at },
+    ],
+  },
+  "GET /v1/admin/identity-providers": {
+    providers: [
+      {
+        ...{ id: "4kQ0bYx1Za9c", name: "Okta", issuer: "https://acme.okta.com", client_id: "0oa1" },
+        ...{ has_client_secret: true, scopes: "openid email profile", domains: ["acme.com"], is_enforced: true },
+        ...{ is_listed: true, trusts_email: false, organization: null, default_role: null, groups_claim: "groups" },
+        ...{ role_of_group: { leads: "admin" }, has_scim_token: true, created_at: at },
+        redirect_uri: "https://stoker.example.com/v1/auth/oidc/4kQ0bYx1Za9c/callback",
+      },
+    ],
+  },
   "GET /v1/admin/incidents": {
     incidents: [
       {

@@ -39,11 +39,13 @@ const looksOf = (at: number): readonly Look[] =>
 const customerPaths = [
   ...["/", "/first-call", "/playground", "/models", "/deployments", "/deployments/new", "/adapters", "/voices"],
   ...["/files", "/batches", "/containers", "/agents", "/aliases", "/keys", "/usage", "/usage?view=months"],
-  ...["/request-log", "/webhooks", "/limits", "/security", "/billing", "/invoices"],
+  ...["/projects", "/workload-identities", "/request-log", "/webhooks", "/limits", "/security", "/billing"],
+  "/invoices",
 ];
 const operatorPaths = [
   ...["/", "/fleet", "/fleet?view=hosts", "/enrolment", "/top", "/events", "/incidents", "/accounts"],
   ...["/all-deployments", "/requests", "/money", "/prices", "/providers", "/any-request-log", "/backups", "/audit"],
+  "/identity-providers",
 ];
 
 describe.skipIf(browserPath === undefined)("every page of the console", () => {
