@@ -1,9 +1,10 @@
-// Retention periods by kind of row. Ledger, usage, invoices and audit are kept forever. Pure.
+// Retention periods by kind of row. Ledger, sums of usage, invoices and audit are kept forever. Pure.
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
 interface Period {
+  /** Infinite: kept forever. */
   readonly defaultMs: number;
   /** Minimum: rows are still read before it. */
   readonly minMs: number;
@@ -12,6 +13,8 @@ interface Period {
 const days = (count: number, min: number): Period => ({ defaultMs: count * dayMs, minMs: min * dayMs });
 
 export const periods = {
+  /** Usage records, in whole months. Their sums stay. A record that is sent again later would count again. */
+  usage: { defaultMs: Number.POSITIVE_INFINITY, minMs: 400 * dayMs },
   /** The change feed that replicas follow. A replica that was stopped for longer reloads everything at start. */
   changes: days(7, 1),
   /** Names that clients gave their requests. */

@@ -19,6 +19,7 @@ export async function sweepOld(
   const deleted: Partial<Record<Kept, number>> = {};
   const failures: unknown[] = [];
   for (const [kind, keptMs] of Object.entries(deps.retention) as [Kept, number][]) {
+    if (keptMs === Number.POSITIVE_INFINITY) continue;
     try {
       deleted[kind] = await sweepKind(deps.store, kind, new Date(nowMs - keptMs), signal);
     } catch (error) {

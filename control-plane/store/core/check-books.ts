@@ -49,7 +49,10 @@ export function checkBooks(db: Db): Promise<BookCheck> {
             union all
             select token_budget, sum(charge) from usage where token_budget is not null group by 1
           ) c using (budget_id)
-          where scope in ('account_month', 'key_month', 'jwt') and spent <> coalesce(captured, 0)`),
+          where scope in ('account_month', 'key_month', 'jwt') and spent <> coalesce(captured, 0)
+            and not exists (select from usage_retention where scope <> 'jwt'
+              and right(budget_id, 6) < to_char(expired_before at time zone 'UTC', 'YYYYMM'))
+            and not exists (select from usage_token where token_budget = budget_id and day < ${complete})`),
         wrongLeased: await names(sql`
           select budget_id as name from budget left join (
             select budget_id, sum(granted - settled) as open from lease where closed_at is null group by 1) l
@@ -81,8 +84,8 @@ export function checkBooks(db: Db): Promise<BookCheck> {
           )
           select account_id || '/' || of_day as name from placed
           group by account_id, of_day, is_divided, key_id, model, price_version, discount_id
-          having sum(cost) <> 0 or sum(entries) <> 0 or sum(records) <> 0 or sum(tokens) <> 0 or sum(others) <> 0
-            or is_divided and (sum(requests) <> 0 or sum(output_tokens) <> 0)`),
+          having sum(cost) <> 0 or sum(entries) <> 0 or of_day >= ${complete} and (sum(records) <> 0 or sum(tokens) <> 0
+            or sum(others) <> 0 or is_divided and (sum(requests) <> 0 or sum(output_tokens) <> 0))`),
         wrongTokens: await names(sql`
           with said as (
             select l.account_id, ${day("posted_at")} as day, token_budget, amount as cost, 0 as requests, 0 as input, 0 as output
@@ -95,7 +98,7 @@ export function checkBooks(db: Db): Promise<BookCheck> {
             select account_id, day, token_budget, -cost, -requests, -input_tokens, -output_tokens from usage_token
           )
           select token_budget || '/' || day as name from said
-          where not exists (select from usage_undivided u where u.account_id = said.account_id
+          where day >= ${complete} and not exists (select from usage_undivided u where u.account_id = said.account_id
             and u.month = date_part('year', day) * 12 + date_part('month', day) - 1)
           group by account_id, token_budget, day
           having sum(cost) <> 0 or sum(requests) <> 0 or sum(input) <> 0 or sum(output) <> 0`),
@@ -119,3 +122,8 @@ export function checkBooks(db: Db): Promise<BookCheck> {
 }
 
 const day = (column: string) => sql.raw(`(${column} at time zone 'UTC')::date`);
+
+/** First day whose records are all there: of an expired month, some were settled later. */
+const complete = sql.raw(
+  `coalesce((select (expired_before at time zone 'UTC')::date + 40 from usage_retention), '-infinity'::date)`,
+);

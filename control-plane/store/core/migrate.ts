@@ -52,6 +52,7 @@ import * as identityOwnerLinks from "../migrations/0098-identity-owner-links.ts"
 import * as sessionAuthTime from "../migrations/0099-session-auth-time.ts";
 import * as projectAlerts from "../migrations/0100-project-alerts.ts";
 import * as memberProjects from "../migrations/0101-member-projects.ts";
+import * as usageRetention from "../migrations/0102-usage-retention.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -107,6 +108,7 @@ const migrations: Record<string, Migration> = {
   "0099-session-auth-time": sessionAuthTime,
   "0100-project-alerts": projectAlerts,
   "0101-member-projects": memberProjects,
+  "0102-usage-retention": usageRetention,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

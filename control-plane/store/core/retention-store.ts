@@ -1,10 +1,11 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Kept, RetentionStore } from "../../retention/store.ts";
+import { expireUsage } from "../money/expired-usage.ts";
 import { asked } from "./outage.ts";
 import type { Db } from "./schema.ts";
 
 /** Deletes expired rows of each kind, oldest first where an index gives that order. */
-const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unknown>>> = {
+const old: Readonly<Record<Exclude<Kept, "usage">, (before: Date, limit: number) => RawBuilder<unknown>>> = {
   // In order of sequence, so that a reader never finds a gap before older rows.
   changes: (before, limit) => sql`
     delete from change where seq in (
@@ -94,6 +95,7 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
 export function createRetentionStore(db: Db): RetentionStore {
   return asked<RetentionStore>({
     async deleteBefore(kind, before, limit) {
+      if (kind === "usage") return expireUsage(db, before, limit);
       const { numAffectedRows } = await old[kind](before, limit).execute(db);
       return Number(numAffectedRows ?? 0n);
     },

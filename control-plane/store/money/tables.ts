@@ -151,6 +151,8 @@ export interface MoneyTables {
     /** Thousandths of the units that images are priced by. */
     imageMilli: bigint;
   };
+  /** At most one row: records of months before it were removed. */
+  usageRetention: { expiredBefore: Time; isOnly: Generated<boolean> };
   /** Months with rows of day 0 in usage_day. */
   usageUndivided: {
     accountId: AccountId;

@@ -183,6 +183,7 @@ async function insertTheRest(url: string): Promise<void> {
      insert into batch_result values ((select batch_id from batch limit 1), 2, true, '{}');
      insert into cli_login (lookup, account_id, token_id, created_at, expires_at) select '\\x01', account_id, token_id, now(),
        now() + interval '10 minutes' from api_key where account_id = ${account} limit 1;
+     insert into usage_retention values ('2020-01-01');
      insert into database_backup values ('old.stoker-backup', now(), 4096, 1200, '0.1.0', null);
      insert into dashboard_visit (visit_hash, deploy_id, account_id, expires_at) select '\\x02', deploy_id, account_id,
        now() + interval '1 hour' from agent_instance;
