@@ -1,6 +1,6 @@
 // Command tree: one file per group in commands/.
 
-import type { Command as AnyCommand } from "commander";
+import { type Command as AnyCommand, Help, type Option } from "commander";
 import { CliError, exitCode } from "./cli-error.ts";
 import { Command, pathOf } from "./command.ts";
 import { addAccountCommands } from "./commands/account.ts";
@@ -73,7 +73,7 @@ export function createProgram(version: string): Command {
     .version(version)
     .exitOverride()
     // Also beside long names of commands and options.
-    .configureHelp({ minWidthToWrap: 20, subcommandTerm, commandUsage })
+    .configureHelp({ minWidthToWrap: 20, subcommandTerm, commandUsage, optionDescription })
     .configureOutput({ outputError: (text, write) => write(wrap(text, widthOf(process.stderr))) })
     .showHelpAfterError("(stoker --help lists the commands)");
   for (const [heading, adds] of Object.entries(groups)) {
@@ -111,6 +111,10 @@ const argumentsOf = (command: AnyCommand): readonly string[] =>
 const subcommandTerm = (command: AnyCommand): string => [command.name(), ...argumentsOf(command)].join(" ");
 
 const commandUsage = (command: AnyCommand): string => `${pathOf(command)} ${command.usage()}`;
+
+const usual = new Help();
+const optionDescription = (option: Option): string =>
+  `${usual.optionDescription(option)}${option.mandatory ? " (required)" : ""}`;
 
 /** Usage errors end with the help command of the group or command. */
 function pointToHelp(command: AnyCommand): void {

@@ -83,6 +83,9 @@ function addAgentGauges(registers: Registry[], factsNow: () => AgentFacts | unde
 }
 
 /** `lastBackupBefore`: in unix seconds, of the agent before this one. */
+/** Their series begin at 0: Prometheus' `increase` does not count the first value of a series. */
+const restartReasons = ["oom", "exit", "health", "gpu_lost", "operator"];
+
 export function createAgentMetrics(lastBackupBefore?: number) {
   const registry = new Registry();
   const registers = [registry];
@@ -160,7 +163,10 @@ export function createAgentMetrics(lastBackupBefore?: number) {
       info.reset();
       info.set(labels, 1);
     },
-    phase: (id: string, deployId: string, phase: string) => void known.set(id, { deployId, phase }),
+    phase(id: string, deployId: string, phase: string) {
+      known.set(id, { deployId, phase });
+      for (const reason of restartReasons) restarts.inc({ deploy_id: deployId, reason }, 0);
+    },
     took: (phase: string, seconds: number) => starts.observe({ phase }, seconds),
     downloaded: (source: string, count: number) => bytes.inc({ source }, count),
     downloadFailed: (code: string) => failures.inc({ code }),
@@ -176,8 +182,7 @@ export function createAgentMetrics(lastBackupBefore?: number) {
       known.delete(id);
       // The series of a deployment go with its last instance here.
       if (deployId === undefined || [...known.values()].some((one) => one.deployId === deployId)) return;
-      for (const reason of ["oom", "exit", "health", "gpu_lost", "operator"])
-        restarts.remove({ deploy_id: deployId, reason });
+      for (const reason of restartReasons) restarts.remove({ deploy_id: deployId, reason });
     },
   };
 }

@@ -60,7 +60,7 @@ export function addAccountCommands(program: Command): void {
           MODEL: (item) => item.model.model_name,
           TYPE: "pricing_type",
           UNITS: "units",
-          USD: (item) => (item.cost / 100).toFixed(6),
+          USD: (item) => (item.cost / 100).toFixed(9),
         },
         { empty: "No usage in this period. Other months: --from YYYY.MM" },
       );

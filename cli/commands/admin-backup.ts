@@ -15,25 +15,25 @@ export function addAdminBackup(program: Command): void {
   const backup = adminGroup(program)
     .command("backup")
     .description("encrypted backups of the control plane's database and secrets (run on the host)");
-  const add = (usage: string, description: string): Command =>
+  const add = (usage: string, description: string, options = ""): Command =>
     backup
       .command(usage)
       .description(description)
-      .example(`stoker admin backup ${usage.replace("<file>", "stoker-1.backup")}`)
+      .example(`stoker admin backup ${usage.replace("<file>", "stoker-1.backup")}${options}`)
       .option("--data <folder>", "data folder of `up` (default: STOKER_DATA or .stoker)")
       .option("--dir <folder>", "folder of the backups (default: backups in the data folder)");
-  const opened = (command: Command): Command =>
-    command
+  const addOpened = (usage: string, description: string): Command =>
+    add(usage, description, " --passphrase-file backup.key")
       .option("--passphrase-file <file>", "file with the passphrase")
       .option("--identity-file <file>", "file with an age identity (AGE-SECRET-KEY-1...)");
-  opened(add("create", "create a backup and test it with a trial restore"))
+  addOpened("create", "create a backup and test it with a trial restore")
     .option("--recipient <key...>", "age public keys (age1...) instead of a passphrase")
     .action((flags: Flags) => run(["create"], flags));
   add("list", "list backups with age, size and last trial restore").action((flags: Flags) => run(["list"], flags));
-  opened(add("verify <file>", "decrypt a backup and test it with a trial restore")).action(
-    (file: string, flags: Flags) => run(["verify", file], flags),
+  addOpened("verify <file>", "decrypt a backup and test it with a trial restore").action((file: string, flags: Flags) =>
+    run(["verify", file], flags),
   );
-  opened(add("restore <file>", "restore database and secrets; stop all control planes first"))
+  addOpened("restore <file>", "restore database and secrets; stop all control planes first")
     .option("--replace", "replace a non-empty database and secrets folder")
     .action((file: string, flags: Flags) => run(["restore", file], flags));
 }

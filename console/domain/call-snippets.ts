@@ -1,4 +1,5 @@
 // Code that calls a model of any task by the interface that fits it.
+import { onlyVoiceOf } from "../../proto/piper-voice.ts";
 import { inPython, inShell, inTypeScript, quoted } from "./literals.ts";
 import { chatExamples } from "./snippets.ts";
 
@@ -68,7 +69,7 @@ export function callCode({ url, model, task, body = {} }: Call): CallCode {
       return speech(url, {
         model,
         input: "Hello from your own GPUs.",
-        voice: "af_heart",
+        voice: onlyVoiceOf(model) ?? "af_heart",
         response_format: "wav",
         ...body,
       });
@@ -183,7 +184,7 @@ function speech(url: string, body: Body): CallCode {
   return {
     path,
     examples: {
-      curl: curlOf(url, path, body, ` \\\n  -o ${file}`),
+      curl: curlOf(url, path, body, ` \\\n  --fail -o ${file}`),
       Python: lines(
         "import os",
         "",

@@ -112,20 +112,22 @@ const noFigure: Cell = { tone: "none", sign: "·" };
 export function cellOf(gpu: Gpu, shade: Shade, customers: ReadonlyMap<string, CustomerMark>): Cell {
   switch (shade) {
     case "use":
-      return heat(gpu.utilization_ratio);
+      return gpu.utilization_ratio === null ? stateCell(gpu) : heat(gpu.utilization_ratio);
     case "memory":
-      return heat(gpu.memory_used_bytes === null ? null : gpu.memory_used_bytes / Math.max(1, gpu.memory_bytes));
+      if (gpu.memory_used_bytes === null) return stateCell(gpu);
+      return heat(gpu.memory_used_bytes / Math.max(1, gpu.memory_bytes));
     case "health":
-      return { tone: gpuStateOf(gpu), sign: healthOf(gpu).sign };
+      return stateCell(gpu);
     case "customer":
       if (gpu.account) return customers.get(gpu.account.uid) ?? noFigure;
       return gpu.is_claimed ? { tone: "shared", sign: "*" } : { tone: "none", sign: "○" };
   }
 }
 
+const stateCell = (gpu: Gpu): Cell => ({ tone: gpuStateOf(gpu), sign: healthOf(gpu).sign });
+
 /** Tens of a percentage, 9 from 90 per cent on; five colours. */
-function heat(ratio: number | null): Cell {
-  if (ratio === null) return noFigure;
+function heat(ratio: number): Cell {
   const tens = Math.min(9, Math.max(0, Math.floor(ratio * 10)));
   return { tone: `heat-${Math.floor(tens / 2)}`, sign: `${tens}` };
 }

@@ -24,7 +24,8 @@ export function perMillion({ pricing }: Pick<ModelSummary, "pricing">): {
   readonly input: number | undefined;
   readonly output: number | undefined;
 } {
-  const of = (cents: number | undefined) => (cents === undefined ? undefined : cents * 10_000);
+  const isByToken = pricing.type === "tokens" || pricing.type === "input_tokens";
+  const of = (cents: number | undefined) => (cents === undefined || !isByToken ? undefined : cents * 10_000);
   const { cents_per_input_token: input, cents_per_output_token: output }: Pricing = pricing;
   return { input: of(input), output: of(output) };
 }

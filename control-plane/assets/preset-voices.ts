@@ -1,6 +1,8 @@
 // Voices that models include: Kokoro-82M's many, and a Piper model's one. Listed here, so that a list never waits for a
 // model to start.
 
+import { isPiperVoice, onlyVoiceOf } from "../../proto/piper-voice.ts";
+
 export interface PresetVoice {
   /** Also its id. */
   readonly name: string;
@@ -34,11 +36,8 @@ const kokoroVoices: readonly PresetVoice[] = Object.entries(families).flatMap(([
 
 const known = new Set(kokoroVoices.map(({ name }) => name));
 
-/** A Piper model's name contains its voice: `rhasspy/piper-en_US-joe-medium` speaks as `en_US-joe-medium`. */
-const piperVoice = /^[a-z]{2,3}_[A-Z]{2}-\w+-(x_low|low|medium|high)$/;
-
 /** Accounts cannot use these names. */
-export const isPresetVoice = (name: string): boolean => known.has(name) || piperVoice.test(name);
+export const isPresetVoice = (name: string): boolean => known.has(name) || isPiperVoice(name);
 
 /** Voices of models with these names, served by our runtime with Kokoro or Piper. */
 export function presetVoicesOf(models: readonly string[]): readonly PresetVoice[] {
@@ -49,10 +48,4 @@ export function presetVoicesOf(models: readonly string[]): readonly PresetVoice[
       : [{ name, description: `${name.slice(0, name.indexOf("-"))}, comes with ${model}` }];
   });
   return models.every((model) => /piper/i.test(model)) ? one : [...one, ...kokoroVoices];
-}
-
-/** The one voice of a model of Piper, by the model's name; undefined: another model. */
-export function onlyVoiceOf(model: string): string | undefined {
-  const name = /(?:^|\/)piper-([^/]+)$/i.exec(model)?.[1];
-  return name !== undefined && piperVoice.test(name) ? name : undefined;
 }

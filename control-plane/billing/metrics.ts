@@ -2,8 +2,15 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import { nano, toUsd } from "../../proto/money.ts";
 import type { Loss } from "./store.ts";
 
+/** Their series begin at 0: Prometheus' `increase` does not count the first value of a series. */
+const usageResults = [
+  ...(["captured", "duplicate", "late", "orphan"] as const),
+  ...(["usage_rejected", "quarantined", "quarantine_dropped"] as const),
+];
+type UsageResult = (typeof usageResults)[number];
+
 export interface BillingMetrics {
-  readonly usageEvents: Counter<"result">;
+  readonly usageEvents: { inc(labels: { readonly result: UsageResult }, count?: number): void };
   readonly leaseGrants: Counter<"result">;
   readonly leaseReturns: Counter<"why">;
   readonly holdsExpired: Counter;
@@ -31,13 +38,15 @@ export function createBillingMetrics(registry: Registry): BillingMetrics {
     labelNames: ["reason"] as const,
     registers,
   });
+  const usageEvents = new Counter({
+    name: "stoker_usage_events_total",
+    help: "Usage records by result of their settlement",
+    labelNames: ["result"] as const,
+    registers,
+  });
+  for (const result of usageResults) usageEvents.inc({ result }, 0);
   return {
-    usageEvents: new Counter({
-      name: "stoker_usage_events_total",
-      help: "Usage records by result of their settlement",
-      labelNames: ["result"] as const,
-      registers,
-    }),
+    usageEvents,
     leaseGrants: new Counter({
       name: "stoker_lease_grants_total",
       help: "Requests for budget slices by outcome",

@@ -24,7 +24,7 @@ const maxMonths = 36;
 const lastMonth = 9999 * 12 + 11;
 
 /**
- * Returns the first and last month. `from` and `to` are `YYYY.MM`, `current`, `current(-N)` or unix seconds; without `to` the
+ * Returns the first and last month. `from` and `to` are `YYYY.MM`, `current`, `current-N`, `current(-N)` or unix seconds; without `to` the
  * period is the month of `from`. Throws badPeriod with the field.
  */
 export function readPeriod(from: string, to: string | undefined, nowMs: number): { first: Month; last: Month } {
@@ -39,15 +39,15 @@ export function readPeriod(from: string, to: string | undefined, nowMs: number):
 
 function readMonth(text: string, param: string, nowMs: number): Month {
   const calendar = /^(\d{4})\.(\d{2})$/.exec(text);
-  const relative = /^current(?:\(-(\d{1,4})\))?$/.exec(text);
+  const relative = /^current(?:\(-(\d{1,4})\)|-(\d{1,4}))?$/.exec(text);
   let month: Month | undefined;
   if (calendar) {
     const index = Number(calendar[2]) - 1;
     if (index >= 0 && index < 12) month = Number(calendar[1]) * 12 + index;
-  } else if (relative) month = monthOf(nowMs) - Number(relative[1] ?? 0);
+  } else if (relative) month = monthOf(nowMs) - Number(relative[1] ?? relative[2] ?? 0);
   else if (/^\d{1,12}$/.test(text)) month = monthOf(Number(text) * 1000);
   if (month === undefined || month < 1970 * 12 || month > lastMonth) {
-    throw badPeriod(`\`${param}\` must be YYYY.MM, current, current(-N) or unix seconds (UTC).`, {
+    throw badPeriod(`\`${param}\` must be YYYY.MM, current, current-N or unix seconds (UTC).`, {
       param,
     });
   }

@@ -75,7 +75,7 @@ function tooFew(host: HostView, want: Want, free: number, ofType: readonly HostV
     ...(taken > 0 ? [`, ${taken} with memory still in use`] : []),
     ...(mayShare(want) ? [", and no capacity beside your other models"] : []),
     ...(own > 0
-      ? [`, ${own} used by your own deployments (\`stoker deploy stop\` or \`delete\` frees a model's)`]
+      ? [`, ${own} used by other deployments of this account (\`stoker deploy stop\` or \`delete\` frees a model's)`]
       : []),
   ];
   return `${free} of ${ofType.length} ${want.gpu} GPUs are free${notes.join("")}`;

@@ -9,6 +9,8 @@ export function createWebhookMetrics(registry: Registry) {
     labelNames: ["outcome"] as const,
     registers,
   });
+  // Its series begins at 0: Prometheus' `increase` does not count the first value of a series.
+  deliveries.inc({ outcome: "exhausted" }, 0);
   const seconds = new Histogram({
     name: "stoker_webhook_attempt_seconds",
     help: "Time an attempt to call a webhook took",

@@ -1,94 +1,85 @@
-// Grafana's JSON of a board. Schema: https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
+// Grafana's JSON of a board, made by the builders of Grafana's own SDK.
+import {
+  BigValueGraphMode,
+  LegendDisplayMode,
+  LegendPlacement,
+  ReduceDataOptionsBuilder,
+  SortOrder,
+  StackingConfigBuilder,
+  StackingMode,
+  TooltipDisplayMode,
+  VisibilityMode,
+  VizLegendOptionsBuilder,
+  VizTooltipOptionsBuilder,
+} from "@grafana/grafana-foundation-sdk/common";
+import {
+  type Dashboard,
+  DashboardBuilder,
+  DatasourceVariableBuilder,
+  QueryVariableBuilder,
+  RowBuilder,
+  VariableRefresh,
+} from "@grafana/grafana-foundation-sdk/dashboard";
+import { DataqueryBuilder } from "@grafana/grafana-foundation-sdk/prometheus";
+import { PanelBuilder as StatBuilder } from "@grafana/grafana-foundation-sdk/stat";
+import { PanelBuilder as TimeseriesBuilder } from "@grafana/grafana-foundation-sdk/timeseries";
 import type { Board, Panel, Query } from "./boards.ts";
 
+/** Three panels fill a row of 24. */
 const width = 8;
 const height = 8;
-const perRow = 3;
-const schemaVersion = 39;
 const source = { type: "prometheus", uid: "$source" };
 
-export function grafanaOf({ id, title, choice, rows }: Board): object {
-  const panels: object[] = [];
-  let y = 0;
+export function grafanaOf({ id, title, choice, rows }: Board): Dashboard {
+  const board = new DashboardBuilder(title)
+    .uid(id)
+    .tags(["stoker"])
+    .editable()
+    .refresh("30s")
+    .time({ from: "now-6h", to: "now" })
+    .withVariable(new DatasourceVariableBuilder("source").label("Prometheus").type("prometheus"));
+  if (choice) board.withVariable(labelChoice(choice));
+  let panels = 0;
   for (const row of rows) {
-    panels.push({
-      id: panels.length + 1,
-      type: "row",
-      title: row.title,
-      collapsed: false,
-      gridPos: { x: 0, y, w: 24, h: 1 },
-    });
-    y += 1;
-    for (const [at, panel] of row.panels.entries()) {
-      const gridPos = { x: (at % perRow) * width, y: y + Math.floor(at / perRow) * height, w: width, h: height };
-      panels.push({ id: panels.length + 1, gridPos, ...panelOf(panel) });
-    }
-    y += Math.ceil(row.panels.length / perRow) * height;
+    board.withRow(new RowBuilder(row.title).id(++panels));
+    for (const panel of row.panels) board.withPanel(panelOf(panel).id(++panels));
   }
-  return {
-    uid: id,
-    title,
-    tags: ["stoker"],
-    schemaVersion,
-    editable: true,
-    refresh: "30s",
-    time: { from: "now-6h", to: "now" },
-    templating: { list: [sourceChoice, ...(choice ? [labelChoice(choice)] : [])] },
-    panels,
-  };
+  return board.build();
 }
 
-function panelOf({ title, about, unit, kind = "lines", queries }: Panel): object {
-  const isNumber = kind === "number";
-  return {
-    type: isNumber ? "stat" : "timeseries",
-    title,
-    ...(about === undefined ? {} : { description: about }),
-    datasource: source,
-    fieldConfig: {
-      defaults: {
-        unit,
-        min: unit === "percentunit" ? undefined : 0,
-        ...(isNumber
-          ? {}
-          : {
-              custom: {
-                fillOpacity: kind === "stack" ? 30 : 0,
-                stacking: { mode: kind === "stack" ? "normal" : "none" },
-                showPoints: "never",
-                spanNulls: false,
-              },
-            }),
-      },
-      overrides: [],
-    },
-    ...(isNumber
-      ? { options: { reduceOptions: { calcs: ["lastNotNull"] }, graphMode: "area" } }
-      : {
-          options: { legend: { displayMode: "list", placement: "bottom" }, tooltip: { mode: "multi", sort: "desc" } },
-        }),
-    targets: queries.map((query, at) => targetOf(query, at)),
-  };
+function panelOf({ title, about, unit, kind = "lines", queries }: Panel): StatBuilder | TimeseriesBuilder {
+  const panel =
+    kind === "number"
+      ? new StatBuilder()
+          .reduceOptions(new ReduceDataOptionsBuilder().calcs(["lastNotNull"]))
+          .graphMode(BigValueGraphMode.Area)
+      : new TimeseriesBuilder()
+          .fillOpacity(kind === "stack" ? 30 : 0)
+          .stacking(new StackingConfigBuilder().mode(kind === "stack" ? StackingMode.Normal : StackingMode.None))
+          .showPoints(VisibilityMode.Never)
+          .legend(new VizLegendOptionsBuilder().displayMode(LegendDisplayMode.List).placement(LegendPlacement.Bottom))
+          .tooltip(new VizTooltipOptionsBuilder().mode(TooltipDisplayMode.Multi).sort(SortOrder.Descending));
+  panel.title(title).datasource(source).span(width).height(height).unit(unit);
+  if (unit !== "percentunit") panel.min(0);
+  if (about !== undefined) panel.description(about);
+  for (const [at, query] of queries.entries()) panel.withTarget(targetOf(query, at));
+  return panel;
 }
 
-const targetOf = ({ expr, legend }: Query, at: number): object => ({
-  refId: String.fromCharCode("A".charCodeAt(0) + at),
-  datasource: source,
-  expr,
-  legendFormat: legend || "__auto",
-});
+const targetOf = ({ expr, legend }: Query, at: number): DataqueryBuilder =>
+  new DataqueryBuilder()
+    .refId(String.fromCharCode("A".charCodeAt(0) + at))
+    .datasource(source)
+    .expr(expr)
+    .legendFormat(legend || "__auto");
 
-const sourceChoice = { name: "source", label: "Prometheus", type: "datasource", query: "prometheus" };
-
-const labelChoice = ({ name, label, metric }: NonNullable<Board["choice"]>): object => ({
-  name,
-  label: name,
-  type: "query",
-  datasource: source,
-  query: { query: `label_values(${metric}, ${label})`, refId: name },
-  refresh: 2,
-  includeAll: true,
-  allValue: ".+",
-  multi: true,
-  current: { text: "All", value: "$__all" },
-});
+const labelChoice = ({ name, label, metric }: NonNullable<Board["choice"]>): QueryVariableBuilder =>
+  new QueryVariableBuilder(name)
+    .label(name)
+    .datasource(source)
+    .query({ query: `label_values(${metric}, ${label})`, refId: name })
+    .refresh(VariableRefresh.OnTimeRangeChanged)
+    .includeAll(true)
+    .allValue(".+")
+    .multi(true)
+    .current({ text: "All", value: "$__all" });

@@ -86,6 +86,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "integration/deploy/chart": [
     "unit/deploy/chart > has defaults and examples that its schema accepts, which refuses what it does not name",
   ],
+  "integration/metrics/alerts": [
+    "unit/deploy/alerts > each alert asks for metrics that a page has, and says in a sentence what is wrong",
+    "integration/metrics/prometheus > scrapes control planes, agents and engines, and loads every alert",
+  ],
   "integration/clients/every-client": ["integration/clients/clients > clients of other people's making"],
   "integration/clients/socket-clients": [
     "contract/realtime > transcribes what the client commits, billed like the same audio over HTTP",

@@ -26,7 +26,7 @@ export function answerTo(request: EngineRequest, b: EngineBehaviour, serial: num
   const max = Number(body["max_tokens"] ?? body["max_completion_tokens"] ?? b.tokens);
   const each = Math.min(b.tokens, max);
   const choices = Number(body["n"] ?? 1);
-  const promptTokens = promptTokensOf(body);
+  const promptTokens = b.promptTokens ?? promptTokensOf(body);
   const outputTokens = each * choices;
   const usage = {
     prompt_tokens: promptTokens,

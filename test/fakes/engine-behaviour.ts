@@ -17,6 +17,8 @@ export interface EngineBehaviour {
   /** JSON with a space after colons and commas, as Python's json.dumps writes it. */
   readonly spaced: boolean;
   readonly cachedTokens: number;
+  /** Reported tokens of each prompt; undefined: its words. */
+  readonly promptTokens?: number | undefined;
   /** Answers this status with an OpenAI error body and generates nothing. */
   readonly status: number;
   /** Message of that body. */
@@ -31,6 +33,8 @@ export interface EngineBehaviour {
   readonly usageEndpoint: boolean;
   /** `POST /tokenize` counts as vLLM does; undefined: 404. */
   readonly tokenizes?: number | undefined;
+  /** Text of `GET /metrics`; undefined: 404. */
+  readonly metrics?: string | undefined;
 }
 
 export const calm: EngineBehaviour = {

@@ -168,6 +168,8 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
       const work = { num_running: running + lingering, num_waiting: 0 };
       return sendJson(res, isHealthy ? 200 : 503, { status: isHealthy ? "ok" : "loading", ...work });
     }
+    if (path === "/metrics" && behaviour.metrics !== undefined)
+      return void res.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(behaviour.metrics);
     if (path === "/requests") return sendJson(res, 200, { running, maxRunning, maxSequences, log });
     if (path === "/v1/models")
       return sendJson(res, 200, { object: "list", data: models.map((id) => ({ id, object: "model" })) });

@@ -27,7 +27,8 @@ export interface LocalAgent {
   want(instances: readonly InstanceSpec[], tombstones?: readonly string[]): void;
   /** A specification that the tiny runtime serves; `script` as in tiny-runtime.ts. */
   spec(over?: InstanceSpec, script?: object): InstanceSpec;
-  start(env?: Readonly<Record<string, string>>): void;
+  /** `through`: a command that becomes the agent, whose command line it is given. */
+  start(env?: Readonly<Record<string, string>>, through?: readonly string[]): void;
   kill(signal: NodeJS.Signals): Promise<number | null>;
   /** Ends the agent's stdin, as the death of its supervisor does; resolves with its exit code. */
   orphan(): Promise<number | null>;
@@ -106,9 +107,11 @@ export function makeLocalAgent(): LocalAgent {
         instanceId,
       };
     },
-    start(env = {}) {
+    start(env = {}, through = []) {
       const log = createWriteStream(logFile, { flags: "a" });
-      child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", programs.agent], {
+      const line = [...through, process.execPath, "--disable-warning=ExperimentalWarning", programs.agent];
+      const [command = process.execPath, ...args] = line;
+      child = spawn(command, args, {
         cwd: root,
         stdio: ["pipe", "pipe", "pipe"],
         env: {

@@ -220,7 +220,8 @@ function legendOf(shade: Shade, customers: readonly CustomerMark[]): readonly Le
       ...{ tone: `heat-${step}`, sign: `${2 * step}` },
       label: words.heat(step * 20, step === 4 ? 100 : step * 20 + 19),
     })),
-    { tone: "none", sign: "·", label: words.unknown },
+    { tone: "used", sign: "●", label: words.usedUnmeasured },
+    { tone: "free", sign: "○", label: words.freeUnmeasured },
   ];
 }
 

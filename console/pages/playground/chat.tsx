@@ -157,8 +157,11 @@ export function ChatMode({ models }: ModeProps): ReactNode {
 }
 
 /** Code of an empty chat has an example message. */
-const exampleOf = (turns: Conversations["open"]["turns"]): Conversations["open"]["turns"] =>
-  turns.length > 0 ? turns : [{ message: { role: "user", content: words.examples[0] } }];
+/** Up to the last question: a call that ends with an answer continues that answer. */
+const exampleOf = (turns: Conversations["open"]["turns"]): Conversations["open"]["turns"] => {
+  const asked = turns.slice(0, turns.findLastIndex(({ message }) => message.role === "user") + 1);
+  return asked.length > 0 ? asked : [{ message: { role: "user", content: words.examples[0] } }];
+};
 
 export function Examples({ onChoose }: { onChoose: (prompt: string) => void }): ReactNode {
   return (

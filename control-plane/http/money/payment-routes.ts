@@ -74,7 +74,11 @@ export type UsageByKeyBody = Static<typeof UsageByKeyBody>;
 
 const Period = Type.Object({
   from: Type.Optional(
-    Type.String({ maxLength: 40, default: "current", description: "YYYY.MM, current, current(-N) or unix seconds" }),
+    Type.String({
+      maxLength: 40,
+      default: "current",
+      description: "YYYY.MM, current, current-N (the contract writes current(-N)) or unix seconds",
+    }),
   ),
   to: Type.Optional(Type.String({ maxLength: 40, description: "Same format; default: only the month of `from`" })),
 });

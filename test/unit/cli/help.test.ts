@@ -1,7 +1,7 @@
 // Help of every command as on a terminal of 80 columns. STOKER_RECORD_SESSIONS=1 rewrites the files; read the difference.
 import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Command } from "commander";
+import type { Command, Option } from "commander";
 import stringWidth from "string-width";
 import { expect, it } from "vitest";
 import { pathOf, type Command as StokerCommand } from "../../../cli/command.ts";
@@ -42,6 +42,12 @@ it.each([...files])("shows the help of %s as recorded, in 80 columns", (name, te
   if (isRecording) return writeFileSync(file, text);
   expect(text.split("\n").filter((line) => stringWidth(line) > 80)).toEqual([]);
   expect(text).toBe(readFileSync(file, "utf8"));
+});
+
+it("marks every option that must be given", () => {
+  const marked = allBelow(program).flatMap((one) => one.options.filter(({ mandatory }) => mandatory));
+  expect(marked.length).toBeGreaterThan(20);
+  expect(program.createHelp().optionDescription(marked[0] as Option)).toMatch(/ \(required\)$/);
 });
 
 /** Words of a command line as a shell splits them. */

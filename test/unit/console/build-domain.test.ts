@@ -3,6 +3,7 @@ import { checkRequests } from "../../../console/domain/batch-file.ts";
 import { callCode } from "../../../console/domain/call-snippets.ts";
 import { currentRate, instanceRate } from "../../../console/domain/deployment.ts";
 import { countsOf, typesWith } from "../../../console/domain/gpu-offers.ts";
+import { perMillion } from "../../../console/domain/models.ts";
 import { keyFaultOf } from "../../../console/domain/rental.ts";
 import { readSchedule, scheduleText } from "../../../console/domain/schedules.ts";
 
@@ -93,5 +94,21 @@ describe("code that calls a model", () => {
       expect(example).toContain("STOKER_API_KEY");
       expect(example).toContain("ada/model");
     }
+  });
+
+  it("names a voice that the model has", () => {
+    const codeOf = (model: string) => callCode({ url: "https://gpu.example", model, task: "text-to-speech" }).examples;
+    for (const example of Object.values(codeOf("rhasspy/piper-en_US-joe-medium")))
+      expect(example).toContain('"en_US-joe-medium"');
+    for (const example of Object.values(codeOf("hexgrad/Kokoro-82M"))) expect(example).toContain('"af_heart"');
+  });
+});
+
+describe("the price of a model per million tokens", () => {
+  it("is unknown where the model is paid by another unit", () => {
+    const rates = { cents_per_input_token: 0, cents_per_output_token: 0 };
+    const of = (type: string) => perMillion({ pricing: { type, ...rates } } as Parameters<typeof perMillion>[0]);
+    expect(of("input_character_length")).toEqual({ input: undefined, output: undefined });
+    expect(of("tokens")).toEqual({ input: 0, output: 0 });
   });
 });

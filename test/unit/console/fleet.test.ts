@@ -75,7 +75,8 @@ describe("cells of the heat map", () => {
     const [gpu] = gpusOf({ health: "used" });
     if (!gpu) throw new Error("no GPU is in use");
     expect(cellOf({ ...gpu, account: null }, "customer", marks).sign).toBe("*");
-    expect(cellOf({ ...gpu, utilization_ratio: null }, "use", marks).sign).toBe("·");
+    expect(cellOf({ ...gpu, utilization_ratio: null }, "use", marks).sign).toBe("●");
+    expect(cellOf({ ...gpu, is_claimed: false, memory_used_bytes: null }, "memory", marks).sign).toBe("○");
     const signs = ["free", "used", "cordoned"].map((health) => {
       const [one] = gpusOf({ health });
       return one && cellOf(one, "health", marks).sign;

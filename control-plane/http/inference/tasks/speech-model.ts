@@ -1,5 +1,5 @@
+import { onlyVoiceOf } from "../../../../proto/piper-voice.ts";
 import type { Caller } from "../../../accounts/caller.ts";
-import { onlyVoiceOf } from "../../../assets/preset-voices.ts";
 import type { ModelDirectory } from "../../../catalog/served-model.ts";
 import { mayUse } from "../../../inference/may-use.ts";
 

@@ -11,6 +11,7 @@ describe("a billing period", () => {
   it.each([
     ["current", undefined, ["2026.02", "2026.02"]],
     ["current(-1)", undefined, ["2026.01", "2026.01"]],
+    ["current-1", "current", ["2026.01", "2026.02"]],
     ["current(-2)", "current", ["2025.12", "2026.02"]],
     ["current(-0)", undefined, ["2026.02", "2026.02"]],
     ["2024.11", "2025.02", ["2024.11", "2025.02"]],

@@ -144,7 +144,7 @@ describe("place", () => {
       account: n > 2 ? ("u:another" as AccountId) : account,
     }));
     expect(why({ account }, hostView("a", { claims }))).toBe(
-      "0 of 4 other GPUs are free, 3 used by your own deployments (`stoker deploy stop` or `delete` frees a model's); 1 needed",
+      "0 of 4 other GPUs are free, 3 used by other deployments of this account (`stoker deploy stop` or `delete` frees a model's); 1 needed",
     );
     expect(why({ account: "u:third" as AccountId }, hostView("a", { claims }))).toBe(
       "0 of 4 other GPUs are free; 1 needed",
