@@ -5,6 +5,7 @@ import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { isLoopbackHost } from "../proto/address-rules.ts";
 import { gpuVendors } from "../proto/gpu-vendors.ts";
+import { readIfPresent } from "../proto/replace-file.ts";
 import { readS3Settings } from "../proto/s3-settings.ts";
 import { readTracing } from "../proto/tracing-settings.ts";
 import { Secret } from "./secret.ts";
@@ -19,7 +20,7 @@ class ConfigError extends Error {
 }
 
 const root = resolve(import.meta.dirname, "..");
-const drivers = ["process", "docker", "auto"] as const;
+const drivers = ["process", "docker", "kubernetes", "auto"] as const;
 const gpuMetrics = ["native", "dcgm", "off"] as const;
 const firewalls = ["auto", "required"] as const;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
@@ -101,6 +102,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     );
   const hfToken = text("HF_TOKEN");
   const stopsInstances = text("STOKER_STOP_INSTANCES") === "1";
+  const driver = oneOf("STOKER_DRIVER", drivers, "auto");
+  const rentals = readRentalSettings(text, (sentence) => void problems.push(sentence));
+  const requiresFirewall = oneOf("STOKER_CONTAINER_FIREWALL", firewalls, "auto") === "required";
+  const kubernetes = readKubernetesSettings(settings, dataDir);
+  if (driver === "kubernetes") {
+    if (rentals.images.size > 0)
+      problems.push("STOKER_RENTAL_IMAGES needs Docker: the Kubernetes driver offers no rentals");
+    if (requiresFirewall)
+      problems.push("STOKER_CONTAINER_FIREWALL=required needs Docker: in a cluster network policies separate Pods");
+  }
   const config = {
     /** Undefined with `localDesired`: no session then. */
     control: localDesired
@@ -132,7 +143,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** File with the bearer token of the metrics pages; undefined: none. */
     metricsTokenFile: text("STOKER_AGENT_METRICS_TOKEN_FILE"),
     gpuMetrics: oneOf("STOKER_GPU_METRICS", gpuMetrics, "native"),
-    driver: oneOf("STOKER_DRIVER", drivers, "auto"),
+    driver,
+    /** For the Kubernetes driver. */
+    kubernetes,
     modelsDir: resolve(text("STOKER_MODELS_DIR") ?? join(dataDir, "models")),
     runtimeImage: text("STOKER_RUNTIME_IMAGE") ?? "",
     /** Images of engines from elsewhere, by digest; undefined: this host does not run that engine. */
@@ -162,7 +175,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     allowedImages: (text("STOKER_ALLOWED_IMAGES") ?? "").split(/[\s,]+/).filter((one) => one !== ""),
     containerSubnet: text("STOKER_CONTAINER_SUBNET"),
     /** Containers of models start only where the agent may set rules between them and this host. */
-    requiresFirewall: oneOf("STOKER_CONTAINER_FIREWALL", firewalls, "auto") === "required",
+    requiresFirewall,
     gpus: number("STOKER_GPUS", 0, 256),
     gpuMemoryBytes: number("STOKER_GPU_MEMORY_BYTES", 1, Number.MAX_SAFE_INTEGER),
     hfEndpoint: text("HF_ENDPOINT"),
@@ -186,7 +199,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     weightsOrigins: originsOf(settings, "STOKER_WEIGHTS_ORIGINS"),
     modelScopeEndpoint: originsOf(settings, "MODELSCOPE_ENDPOINT")[0],
     backups: readBackupSettings(text, dataDir, (sentence) => problems.push(sentence)),
-    rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
+    rentals,
     /** Accounts may open terminals in their own rented containers and agent instances. */
     allowsTerminals: oneOf("STOKER_TERMINALS", ["0", "1"], "0") === "1",
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
@@ -265,6 +278,72 @@ export function readBackupSettings(
     secretAccessKey: new Secret(s3.credentials.secretAccessKey),
   };
   return { folder, s3: s3 && { ...s3, credentials } };
+}
+
+const ownNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+const gpuSources = ["resource", "claim"] as const;
+const gpuResources = "nvidia=nvidia.com/gpu amd=amd.com/gpu intel=gpu.intel.com/i915 ascend=huawei.com/Ascend910";
+
+function readKubernetesSettings(settings: Settings, dataDir: string) {
+  const { problems, text, oneOf } = settings;
+  const entries = (text("STOKER_KUBERNETES_GPU_RESOURCES") ?? gpuResources)
+    .split(/[\s,]+/)
+    .map((one) => one.split("="));
+  if (!entries.every(([vendor = "", name = ""]) => (gpuVendors as readonly string[]).includes(vendor) && name !== ""))
+    problems.push(`STOKER_KUBERNETES_GPU_RESOURCES must be MAKER=RESOURCE, as in ${JSON.stringify(gpuResources)}`);
+  const isClaim = oneOf("STOKER_KUBERNETES_GPUS", gpuSources, "resource") === "claim";
+  const deviceClass = text("STOKER_KUBERNETES_DEVICE_CLASS") ?? "gpu.nvidia.com";
+  const [claim = "", ...subPath] = (text("STOKER_KUBERNETES_DATA_CLAIM") ?? "").split("/");
+  const namespace = text("STOKER_KUBERNETES_NAMESPACE") ?? readIfPresent(ownNamespaceFile)?.trim();
+  const node = text("STOKER_NODE_NAME");
+  if (text("STOKER_DRIVER") === "kubernetes") {
+    if (!namespace)
+      problems.push("STOKER_KUBERNETES_NAMESPACE is required outside of a Pod (namespace of model servers)");
+    if (!node)
+      problems.push("STOKER_NODE_NAME is required with STOKER_DRIVER=kubernetes (name of the node in the cluster)");
+  }
+  return {
+    /** Undefined: the service account of the agent's Pod. */
+    kubeconfig: text("STOKER_KUBERNETES_CONFIG"),
+    namespace: namespace ?? "",
+    node: node ?? "",
+    gpus: isClaim
+      ? { kind: "claim" as const, deviceClass }
+      : { kind: "resource" as const, names: Object.fromEntries(entries) as Readonly<Record<string, string>> },
+    /** Claim that holds the agent's folder, and the folder in it; undefined: a folder of the node. */
+    data: claim === "" ? undefined : { folder: dataDir, claim, subPath: subPath.join("/") },
+    pod: readPodSettings(settings),
+  };
+}
+
+const textsOf = (value: unknown): value is Readonly<Record<string, string>> =>
+  typeof value === "object" && value !== null && Object.values(value).every((one) => typeof one === "string");
+const podFields: Readonly<Record<string, (value: unknown) => boolean>> = {
+  labels: textsOf,
+  annotations: textsOf,
+  tolerations: (value) => Array.isArray(value) && value.every((one) => typeof one === "object" && one !== null),
+  priorityClassName: (value) => typeof value === "string",
+  runtimeClassName: (value) => typeof value === "string",
+  schedulerName: (value) => typeof value === "string",
+  serviceAccountName: (value) => typeof value === "string",
+  imagePullSecrets: (value) => Array.isArray(value) && value.every((one) => typeof one === "string"),
+};
+
+/** Parts of Pods that the operator chooses; the API server checks what they hold. */
+function readPodSettings({ problems, text }: Settings) {
+  const given = parsedObject(text("STOKER_KUBERNETES_POD") ?? "{}");
+  if (!given || !Object.entries(given).every(([name, value]) => podFields[name]?.(value)))
+    problems.push(`STOKER_KUBERNETES_POD must be a JSON object with fields of ${Object.keys(podFields).join(", ")}`);
+  return given ?? {};
+}
+
+function parsedObject(json: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(json);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 const gib = 1024 ** 3;

@@ -39,6 +39,7 @@ import {
   containerRules,
   createDrivers,
   engineNames,
+  hostOptionsOf,
   isolationTrouble,
   measuredDriver,
 } from "./wiring/drivers.ts";
@@ -157,6 +158,7 @@ async function openHost({ config, log, version, ports }: Process, reportSoon: ()
   const fingerprint = new HostInventory({
     dataDir: config.dataDir,
     overrides: { gpus: config.gpus, gpuMemoryBytes: config.gpuMemoryBytes },
+    ...hostOptionsOf(config),
     engines: (dockerVersion) => engineNames(config, dockerVersion),
     hostname: config.nodeName,
     xids,
@@ -224,7 +226,7 @@ async function wireAgent({ config, log, version, tracing, isStopping, ports }: P
   );
   const adapters = new Adapters({
     ensure: (wanted, signal) => weights.ensure(wanted, () => {}, signal),
-    files: createAdapterFiles(adaptersDirOf(config), driverName === "docker"),
+    files: createAdapterFiles(adaptersDirOf(config), driverName !== "process"),
     onNews: () => control.reportSoon(),
     clock: () => performance.now(),
     log,
@@ -242,6 +244,7 @@ async function wireAgent({ config, log, version, tracing, isStopping, ports }: P
     dataDir: config.dataDir,
     image: driverName === "docker" ? config.runtimeImage : "",
     looksForDcgm: config.gpuMetrics === "dcgm",
+    hidesGpuMemory: areGpusChosenElsewhere(config),
     inventory,
     xids: () => xids.xids,
     instances: () => reconciler.report()?.instances ?? [],
@@ -338,12 +341,17 @@ function loopPartsOf(
   { metrics, xids, fingerprint, inventory, rentals, driverName, volumes, driver }: Host,
 ) {
   const gpuLoad = allGpuLoads();
+  const areChosenElsewhere = areGpusChosenElsewhere(config);
   return {
     driver,
     probe: createProbe(),
     progress: { canary: createCanary(), limits: watchLimits },
-    gpuMemory: { read: (signal: AbortSignal) => gpuLoad.read(signal), limitMs: 60_000, everyMs: 1_000 },
-    gpuFaults: gpuFaults(inventory, xids, gpuLoad.read),
+    gpuMemory: {
+      read: async (signal: AbortSignal) => (areChosenElsewhere ? [] : gpuLoad.read(signal)),
+      limitMs: 60_000,
+      everyMs: 1_000,
+    },
+    gpuFaults: areChosenElsewhere ? async () => [] : gpuFaults(inventory, xids, gpuLoad.read),
     host: {
       driver: driverName,
       runtimeImage: config.runtimeImage,
@@ -368,6 +376,10 @@ function loopPartsOf(
     stopGraceMs: 10_000,
   };
 }
+
+/** A device plugin chooses the cards itself: what is known of the planned ones may be about a neighbour's. */
+const areGpusChosenElsewhere = ({ driver, kubernetes }: AgentConfig) =>
+  driver === "kubernetes" && kubernetes.gpus.kind === "resource";
 
 /** Containers that belong to an account, not to a model that several may use. */
 function terminalInstances({ instances, tombstones }: DesiredState__Output): ReadonlySet<InstanceId> {

@@ -145,7 +145,10 @@ const zones: Readonly<Record<string, Zone>> = {
   "agent/wiring/": { may: ["agent/"] },
   "agent/reconcile/": { may: ["agent/engines/"] },
   // The port's own error class is a value, so this one file may be imported whole.
-  "agent/docker/": { may: ["agent/reconcile/driver.ts"] },
+  "agent/docker/": { may: ["agent/reconcile/driver.ts", "agent/containers/"] },
+  "agent/kubernetes/": { may: ["agent/reconcile/driver.ts", "agent/containers/"] },
+  // Parts of drivers that run containers.
+  "agent/containers/": { may: ["agent/reconcile/driver.ts"] },
   "agent/process/": { may: ["agent/reconcile/driver.ts"] },
   "agent/external/": { may: ["agent/reconcile/driver.ts"] },
   "agent/ingress/": { mayTypes: ["agent/reconcile/driver.ts", "agent/reconcile/ports.ts"] },
@@ -191,6 +194,7 @@ const drivers: Readonly<Record<string, readonly string[]>> = {
   nodemailer: ["control-plane/mail/"],
   "openid-client": ["control-plane/identity/"],
   dockerode: ["agent/docker/"],
+  "@kubernetes/client-node": ["agent/kubernetes/"],
   "@aws-sdk/client-s3": ["agent/backups/", "agent/weights/", "control-plane/blobs/"],
   "node:sqlite": ["agent/state/"],
   // Loaded only where there is an exporter.

@@ -4,16 +4,18 @@ import type Docker from "dockerode";
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { TerminalSize } from "../../proto/terminal-tunnel.ts";
+import { createInTurn } from "../containers/in-turn.ts";
+import { createListening } from "../containers/listening.ts";
+import { selectLines } from "../containers/log-lines.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError, type Observed } from "../reconcile/driver.ts";
 import { parseRange } from "./bridge-network.ts";
-import { readContainerLog } from "./container-log.ts";
+import { readFrames } from "./container-log.ts";
 import { createEngineClient, followEvents } from "./engine-client.ts";
 import { faultOf, statusOf } from "./engine-fault.ts";
 import { containerName, labelFilter, ownedOf } from "./labels.ts";
 import { createModelFirewall } from "./model-firewall.ts";
 import { modelProfile } from "./model-profile.ts";
 import { observeContainer } from "./observe-container.ts";
-import { isPortOpen } from "./port-open.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { pullImage } from "./pull-image.ts";
 import { endLeftShells, openShell } from "./shell.ts";
@@ -268,7 +270,7 @@ export class DockerDriver implements ContainerDriver {
       const part = isTail ? { tail: range.limit } : { since: Math.floor((range.fromMs ?? 0) / 1000) };
       const options = { stdout: true, stderr: true, timestamps: true, follow: false as const, ...part };
       const framed = await ignoring(404, docker.getContainer(newest.id).logs({ ...options, abortSignal: bound }));
-      return readContainerLog(Buffer.from(framed ?? ""), range);
+      return selectLines(readFrames(Buffer.from(framed ?? "")), range);
     });
 
   readonly openShell = async (id: InstanceId, size: TerminalSize, signal: AbortSignal) => {
@@ -313,49 +315,4 @@ async function ignoring<T>(statuses: number | number[], call: Promise<T>): Promi
     if ([statuses].flat().includes(statusOf(error) ?? 0)) return undefined;
     throw error;
   }
-}
-
-function createInTurn() {
-  const last = new Map<string, Promise<unknown>>();
-  return {
-    /** Waits for earlier work of the key. Does not start if the signal aborts while waiting. */
-    async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-      const before = last.get(key) ?? Promise.resolve();
-      const own = before.then(() => {
-        signal.throwIfAborted();
-        return work();
-      });
-      const settled = own.catch(() => {});
-      last.set(key, settled);
-      try {
-        return await own;
-      } finally {
-        if (last.get(key) === settled) last.delete(key);
-      }
-    },
-  };
-}
-
-/**
- * Reports a container as running only after its port was open once: a program that is PID 1 ignores SIGTERM until it has installed
- * a handler.
- */
-const connectLimitMs = 500;
-
-function createListening() {
-  const open = new Map<string, string>();
-  return {
-    /** Returns `observed`, or `starting` while nothing listens at its origin. */
-    async check(observed: Observed, signal: AbortSignal): Promise<Observed> {
-      if (observed.state === "exited") open.delete(observed.instanceId);
-      if (observed.state !== "running" || open.get(observed.instanceId) === observed.identity) return observed;
-      const { hostname, port } = new URL(observed.origin);
-      if (await isPortOpen(hostname, Number(port), connectLimitMs, signal)) {
-        open.set(observed.instanceId, observed.identity);
-        return observed;
-      }
-      const { instanceId, deployId, generation, identity } = observed;
-      return { instanceId, deployId, generation, identity, state: "starting" };
-    },
-  };
 }

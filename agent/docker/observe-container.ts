@@ -1,5 +1,5 @@
-import { constants } from "node:os";
 import type { ContainerInspectInfo } from "dockerode";
+import { signalOf } from "../containers/exit-signal.ts";
 import type { Observed } from "../reconcile/driver.ts";
 import { networkName, ownedOf } from "./labels.ts";
 
@@ -47,10 +47,4 @@ export function observeContainer(info: ContainerInspectInfo, isStarting: boolean
 /** Changes with every start and is stable between starts: an exited container may be started again. */
 function identityOf(info: ContainerInspectInfo): string {
   return `${info.Id.slice(0, 12)}@${info.State.StartedAt}`;
-}
-
-/** Engines report an exit by signal as 128 plus its number. */
-function signalOf(exitCode: number): string | undefined {
-  const found = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128);
-  return exitCode > 128 ? found?.[0] : undefined;
 }

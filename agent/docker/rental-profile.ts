@@ -4,12 +4,12 @@ import { readFileSync } from "node:fs";
 import type Docker from "dockerode";
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
+import { isPortOpen } from "../containers/port-open.ts";
 import { DriverError } from "../reconcile/driver.ts";
 import { ensureRentalNetwork } from "./bridge-network.ts";
 import type { Firewall } from "./firewall.ts";
 import { firewalledNetworks } from "./firewalled-networks.ts";
 import { labelFilter, ownedOf } from "./labels.ts";
-import { isPortOpen } from "./port-open.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { rentalConfig, sshPort, sshPortLabel } from "./rental-config.ts";
 

@@ -55,9 +55,9 @@ export function enginePlan(
   host: HostFacts,
   engine: Engine,
 ): PlanOutcome {
-  return host.driver === "docker"
-    ? containerPlan(spec, modelPath, host, engine)
-    : programPlan(spec, modelPath, host, engine);
+  return host.driver === "process"
+    ? programPlan(spec, modelPath, host, engine)
+    : containerPlan(spec, modelPath, host, engine);
 }
 
 function containerPlan(spec: InstanceSpec__Output, modelPath: string, host: HostFacts, engine: Engine): PlanOutcome {

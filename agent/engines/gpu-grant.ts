@@ -5,6 +5,7 @@ import { imageSetting, isForeignEngine } from "../../proto/model-engines.ts";
 import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
 
 type Spec = Pick<InstanceSpec__Output, "gpuUuids">;
+type Wanted = Pick<InstanceSpec__Output, "gpuUuids" | "gpuMemoryBytes" | "engine">;
 
 /** Maker of the GPUs; undefined: the instance has none. A host's GPUs of two makers are never mixed. */
 export function vendorOfSpec({ gpuUuids }: Spec): GpuVendor | "mixed" | undefined {
@@ -17,12 +18,21 @@ export const vendorImageSetting = (engine: string, vendor: GpuVendor): string =>
   `${isForeignEngine(engine) ? imageSetting(engine) : "STOKER_RUNTIME_IMAGE"}_${vendor.toUpperCase()}`;
 
 /** Adds the devices to a plan for a container, and the variables to one for a process. */
-export function withGpus(spec: Spec & { readonly engine: string }, outcome: PlanOutcome, host: HostFacts): PlanOutcome {
+export function withGpus(spec: Wanted, outcome: PlanOutcome, host: HostFacts): PlanOutcome {
   const vendor = vendorOfSpec(spec);
   if (!outcome.ok || vendor === undefined || outcome.plan.gpuUuids.length === 0) return outcome;
   if (vendor === "mixed")
     return refused("bad_spec", "the instance has GPUs of two makers; deploy it on GPUs of one type.");
   const { plan } = outcome;
+  if (host.driver === "kubernetes") {
+    // A resource or a claim of Kubernetes is a whole card.
+    if (Number(spec.gpuMemoryBytes) > 0)
+      return refused(
+        "gpu_not_shared",
+        "on Kubernetes each model has whole GPUs; deploy it without sharing, or on another host.",
+      );
+    return outcome;
+  }
   const known = plan.gpuUuids.map((uuid) => host.gpuAccess?.(uuid));
   const access = known.filter((one) => one !== undefined);
   if (access.length < known.length)

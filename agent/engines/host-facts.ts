@@ -7,7 +7,7 @@ import type { ChatModel } from "../../proto/vllm-parsers.ts";
 import type { ContainerPlan } from "../reconcile/driver.ts";
 
 export interface HostFacts {
-  readonly driver: "process" | "docker";
+  readonly driver: "process" | "docker" | "kubernetes";
   readonly runtimeImage: string;
   /** Other images that the operator allows on this host; see allowed-image.ts. */
   readonly allowedImages: readonly string[];

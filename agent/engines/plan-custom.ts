@@ -7,7 +7,7 @@ const gib = 1024 ** 3;
 const port = 8000;
 
 export function planCustom(spec: InstanceSpec__Output, host: HostFacts): PlanOutcome {
-  if (host.driver !== "docker")
+  if (host.driver === "process")
     return refused(
       "engine_unavailable",
       "an image runs in a container and this host starts model servers as processes; deploy on a host with Docker.",

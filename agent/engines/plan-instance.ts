@@ -55,7 +55,7 @@ function planEngine(
   if (badVersion !== undefined) return refused("bad_extra_args", badVersion);
   const vendor = vendorOfSpec(spec);
   const isOther = vendor !== undefined && vendor !== "nvidia" && vendor !== "mixed";
-  if (isOther && isModelEngine(spec.engine) && host.driver === "docker" && imageOf(spec, host) === "")
+  if (isOther && isModelEngine(spec.engine) && host.driver !== "process" && imageOf(spec, host) === "")
     return refused(
       "engine_unavailable",
       `the operator of this host named no image of this engine for its ${vendorNames[vendor]} GPUs (${vendorImageSetting(spec.engine, vendor)}); have it set, or deploy with another engine or on another host.`,
@@ -63,7 +63,7 @@ function planEngine(
   if (isOther && spec.engine === "container")
     return refused("engine_unavailable", `rentals need NVIDIA GPUs; this host has ${vendorNames[vendor]} GPUs.`);
   // Rentals have a list of their own.
-  const isListed = host.driver === "docker" && spec.engine !== "external" && spec.engine !== "container";
+  const isListed = host.driver !== "process" && spec.engine !== "external" && spec.engine !== "container";
   const forbidden = isListed ? whyImageRefused(imageOf(spec, host), host) : undefined;
   if (forbidden !== undefined) return refused("image_refused", forbidden);
   switch (spec.engine) {

@@ -57,7 +57,7 @@ export function planVllm(
       DO_NOT_TRACK: "1",
       // It serves the paths of sleep in this mode only; customers reach none of them.
       ...(sleepsInPlace(spec) ? { VLLM_SERVER_DEV_MODE: "1" } : {}),
-      ...(host.driver === "docker" ? { VLLM_CACHE_ROOT: "/tmp/vllm" } : {}),
+      ...(host.driver !== "process" ? { VLLM_CACHE_ROOT: "/tmp/vllm" } : {}),
       ...(isOnProcessors(spec) ? { VLLM_CPU_KVCACHE_SPACE: String(cacheGib(spec)) } : {}),
     },
   });

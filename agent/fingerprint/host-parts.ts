@@ -92,6 +92,14 @@ export function cpuMemoryProbe(): Probe<CpuMemoryFacts> {
   };
 }
 
+/** The whole machine, whatever this process may use of it. */
+export function machineProbe(): Probe<CpuMemoryFacts> {
+  return {
+    name: "cpu-memory",
+    read: async () => ({ cpuModel: cpus()[0]?.model.trim() ?? "", cpuCores: cpus().length, memoryBytes: totalmem() }),
+  };
+}
+
 export interface DiskFacts {
   readonly diskTotalBytes: number;
   readonly diskFreeBytes: number;

@@ -28,6 +28,8 @@ export interface InventoryOptions {
   readonly log: Logger;
   /** Names of the drivers this agent runs instances with. */
   readonly drivers?: readonly string[] | undefined;
+  /** False: its models never give up their memory while they are unused. */
+  readonly sleeps?: boolean;
   /** Engines from elsewhere that this host can run. */
   readonly engines?: (dockerVersion: string) => readonly string[];
   readonly hostname?: string;
@@ -218,7 +220,7 @@ export class HostInventory {
       ],
       dockerVersion: docker.dockerVersion,
       hasNvidiaRuntime: docker.hasNvidiaRuntime,
-      sleeps: true,
+      sleeps: this.#options.sleeps ?? true,
       nvidiaDriverVersion: isNvidia ? this.#last.driverVersion : "",
       cudaVersion: isNvidia ? this.#last.cudaVersion : "",
       warnings: this.#warnings(isNvidia, docker, rentals?.rentalsUnavailable),

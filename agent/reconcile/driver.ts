@@ -1,4 +1,4 @@
-// The port through which the reconciler runs instances. Implemented by docker/ and process/ (and external/ for servers
+// The port through which the reconciler runs instances. Implemented by docker/, kubernetes/ and process/ (and external/ for servers
 // that already run). A driver owns only containers with its labels; ids and generations are its only keys.
 
 import type { Duplex } from "node:stream";
@@ -14,15 +14,15 @@ export interface ContainerPlan {
   /** Generation of the deployment's spec: with the instance id it names the container. */
   readonly generation: number;
   readonly kind: "runtime" | "external" | "rental";
-  /** Docker only. */
+  /** Containers only. */
   readonly image: string;
-  /** Docker only: replaces the image's entry point. */
+  /** Containers only: replaces the image's entry point. */
   readonly entrypoint?: readonly string[];
-  /** argv after the runtime's entry point (process) or the image's entry point (docker). */
+  /** argv after the runtime's entry point (process) or the image's entry point. */
   readonly args: readonly string[];
   /** Process only: another program than the runtime. */
   readonly program?: ProgramPlan;
-  /** Paths in it are as seen inside: under docker, `mounts` targets; under process, the host's own. */
+  /** Paths in it are as seen inside: in a container, `mounts` targets; of a process, the host's own. */
   readonly env: Readonly<Record<string, string>>;
   readonly mounts: readonly { readonly source: string; readonly target: string; readonly readOnly: boolean }[];
   /** Port the engine listens on inside a container; a process is given any free one. */
@@ -71,7 +71,12 @@ export type Observed = {
   /** As its plan claimed them; undefined if an earlier version stored none. */
   readonly claimedGpus?: readonly string[];
 } & (
-  | { readonly state: "starting"; readonly identity: string }
+  | {
+      readonly state: "starting";
+      readonly identity: string;
+      /** Reason for which it does not run yet, for the customer; undefined: none is known. */
+      readonly waitingFor?: string | undefined;
+    }
   | {
       readonly state: "running";
       readonly origin: string;
@@ -81,6 +86,8 @@ export type Observed = {
       /** pid@starttime or container id: stable over an agent restart, new after every start. */
       readonly identity: string;
       readonly startedAtMs: number;
+      /** Others than this agent are ending it: it finishes what it does and gets nothing new. */
+      readonly isLeaving?: boolean;
       /** Address of its SSH server for customers; its origin is then `ssh://address:port`. */
       readonly ssh?: { readonly address: string; readonly port: number };
     }
@@ -92,6 +99,8 @@ export type Observed = {
       readonly signal: string | undefined;
       readonly oomKilled: boolean;
       readonly finishedAtMs: number;
+      /** Why others than the server itself ended it; undefined: they did not, or it is unknown. */
+      readonly endedBy?: { readonly code: string; readonly message: string } | undefined;
     }
 );
 
@@ -104,6 +113,7 @@ type DriverErrorCode =
   | "no_space"
   | "port_in_use"
   | "engine_away"
+  | "quota_exceeded"
   | "no_shell"
   | "start_failed";
 
@@ -145,7 +155,7 @@ export interface Shell {
 }
 
 export interface ContainerDriver {
-  readonly name: "docker" | "process" | "external";
+  readonly name: "docker" | "kubernetes" | "process" | "external";
   /** Returns everything this driver owns on this host, running or not, also if an earlier agent started it. */
   list(signal: AbortSignal): Promise<readonly Observed[]>;
   /**

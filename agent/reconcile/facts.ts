@@ -32,6 +32,8 @@ export interface Life {
   readonly failures: number;
   readonly nextProbeMs: number;
   readonly trouble: string;
+  /** Why its container does not run yet; undefined: it does, or nothing is known. */
+  readonly waitingFor?: string | undefined;
   readonly isFrozen: boolean;
   /** Its memory is given up; the process or container waits for a wake. */
   readonly isAsleep: boolean;
@@ -116,7 +118,13 @@ export function forGeneration(facts: Facts, generation: number, nowMs: number): 
 }
 
 export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
-  if (seen.state === "exited" || facts.life?.identity === seen.identity) return facts;
+  if (seen.state === "exited") return facts;
+  const waitingFor = seen.state === "starting" ? seen.waitingFor : undefined;
+  if (facts.life?.identity === seen.identity) {
+    if (facts.life.waitingFor === waitingFor) return facts;
+    // What it waits for has changed: the start goes on.
+    return { ...facts, life: { ...facts.life, waitingFor, trouble: waitingFor ?? "", progressAtMs: nowMs } };
+  }
   const life: Life = {
     identity: seen.identity,
     sinceMs: nowMs,
@@ -126,7 +134,8 @@ export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
     contextLength: 0,
     failures: 0,
     nextProbeMs: nowMs,
-    trouble: "",
+    trouble: waitingFor ?? "",
+    waitingFor,
     isFrozen: false,
     isAsleep: false,
     isSleepConfirmed: false,

@@ -37,6 +37,7 @@ export function reasonOfExit(
     const message = `${limit}; the model server needed more. Deploy it with more or larger GPUs, a smaller max_batch_size or a shorter context.`;
     return { failure: { code: "oom_killed", message }, isTerminal: false, reason: "oom" };
   }
+  if (exit.endedBy) return { failure: exit.endedBy, isTerminal: false, reason: "exit" };
   if (exit.exitCode === badModelCode) {
     const message = `${said ?? "the model server refused the model without saying why"}. Choose a model or settings that it supports and deploy again.`;
     return { failure: { code: "bad_model", message }, isTerminal: true, reason: "exit" };

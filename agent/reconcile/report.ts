@@ -57,7 +57,7 @@ export function targetsOf(view: View, host: Parameters<typeof engineVersion>[1])
     const facts = view.facts.get(instanceId);
     // A rental has no data path: customers reach it by its own port.
     if (seen.state !== "running" || seen.ssh || !spec || !facts || spec.engine === "container") return [];
-    const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
+    const draining = spec.draining || seen.isLeaving === true || tombstones.has(instanceId) || isEnding(facts);
     const ready = isReady(facts, seen);
     const { origin, secret, api } = seen;
     const maxBatchSize = (spec.takesServerBatch && facts.life?.serverBatchSize) || spec.maxBatchSize;
@@ -113,7 +113,7 @@ function phaseOf(spec: InstanceSpec__Output | undefined, seen: Observed | undefi
   const isOlder = isAlive && spec !== undefined && seen.generation < Number(spec.generation);
   if (facts.failure && !isOlder) return "failed";
   if (isAlive) {
-    if (isEnding(facts) || spec?.draining) return "draining";
+    if (isEnding(facts) || spec?.draining || (seen.state === "running" && seen.isLeaving)) return "draining";
     if (seen.state === "starting") return "creating";
     if (isReady(facts, seen)) return "ready";
     if (facts.life?.isAsleep && facts.life.identity === seen.identity)
@@ -187,7 +187,7 @@ function waitOf(phase: InstancePhase, facts: Facts, isExternal: boolean): string
   if (phase === "loading" && facts.life?.isFrozen) return facts.life.trouble;
   if (facts.lacksMemorySinceMs !== undefined)
     return "it waits until other models on its GPU sleep; busy ones are not interrupted";
-  return phase === "creating" ? (facts.waitingFor ?? "") : "";
+  return phase === "creating" ? (facts.waitingFor ?? facts.life?.waitingFor ?? "") : "";
 }
 
 function specsOf(view: View): ReadonlyMap<InstanceId, InstanceSpec__Output> {

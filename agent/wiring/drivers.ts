@@ -1,5 +1,6 @@
 // Chooses the driver of the model servers of this host. `auto` is docker only if an engine replies and an image is named:
 // an engine alone says nothing about what it could run.
+import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { Counter, Histogram, type Registry } from "prom-client";
@@ -8,11 +9,12 @@ import type { HostId, InstanceId } from "../../proto/ids.ts";
 import type { AgentConfig } from "../config.ts";
 import { imageRules } from "../engines/allowed-image.ts";
 import { createExternalDriver } from "../external/external-driver.ts";
+import { machineProbe } from "../fingerprint/host-parts.ts";
 import { ProcessDriver } from "../process/process-driver.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
 import { whyNoVolumes } from "./volumes.ts";
 
-type DriverName = "process" | "docker";
+type DriverName = "process" | "docker" | "kubernetes";
 
 export function chooseDriver(config: Pick<AgentConfig, "driver" | "runtimeImage">, dockerVersion: string): DriverName {
   if (config.driver !== "auto") return config.driver;
@@ -24,10 +26,12 @@ export function engineNames(
   config: Pick<AgentConfig, "driver" | "runtimeImage" | "engineImages" | "vendorImages" | "enginePrograms">,
   dockerVersion: string,
 ): readonly string[] {
-  const isProcess = chooseDriver(config, dockerVersion) === "process";
-  const images = dockerVersion === "" ? {} : config.engineImages;
+  const driver = chooseDriver(config, dockerVersion);
+  const isProcess = driver === "process";
+  const runsImages = driver === "kubernetes" || dockerVersion !== "";
+  const images = runsImages ? config.engineImages : {};
   const named: Readonly<Record<string, string | undefined>> = isProcess ? config.enginePrograms : images;
-  const variants = isProcess || dockerVersion === "" ? [] : Object.values(config.vendorImages ?? {});
+  const variants = isProcess || !runsImages ? [] : Object.values(config.vendorImages ?? {});
   return Object.keys(named).filter(
     (name) =>
       named[name] !== undefined || variants.some((one: Readonly<Record<string, unknown>>) => one[name] !== undefined),
@@ -39,7 +43,7 @@ export function containerRules(config: AgentConfig, dockerVersion: string): NonN
   const driver = chooseDriver(config, dockerVersion);
   const { own, allowed } = imageRules(config);
   return {
-    unavailable: driver === "docker" ? "" : "its agent starts model servers as processes, not in containers",
+    unavailable: driver === "process" ? "its agent starts model servers as processes, not in containers" : "",
     ownImages: [...own],
     allowedImages: [...allowed],
     volumesUnavailable: whyNoVolumes(driver),
@@ -69,6 +73,24 @@ export async function isolationTrouble(
   return createModelFirewall({ nodeName: hostId, log, isRequired: config.requiresFirewall }).whyNot();
 }
 
+/** Facts of a host whose model servers run as Pods: the cluster, not an engine here, has their images and devices. */
+export function hostOptionsOf(config: Pick<AgentConfig, "driver">) {
+  if (config.driver !== "kubernetes") return {};
+  return {
+    drivers: ["kubernetes", "external"],
+    // Each model has its GPUs whole, also while it does not use them.
+    sleeps: false,
+    probes: {
+      docker: {
+        name: "docker",
+        read: async () => ({ dockerVersion: "", hasNvidiaRuntime: true, cdiDevices: [] }),
+      },
+      // The limits of this agent's own Pod are not those of model servers.
+      cpuMemory: machineProbe(),
+    },
+  };
+}
+
 async function runtimeDriver(
   name: DriverName,
   config: AgentConfig,
@@ -77,6 +99,18 @@ async function runtimeDriver(
 ): Promise<ContainerDriver> {
   if (name === "process")
     return new ProcessDriver({ folder: join(config.dataDir, "instances"), entry: config.runtimeEntry, log });
+  if (name === "kubernetes") {
+    const { KubernetesDriver } = await import("../kubernetes/kubernetes-driver.ts");
+    const { data, ...settings } = config.kubernetes;
+    return new KubernetesDriver({
+      ...settings,
+      // Mounts are named by their paths after links.
+      data: data && { ...data, folder: realpathSync(data.folder) },
+      hostId,
+      runtimeImage: config.runtimeImage,
+      log,
+    });
+  }
   // Only where it is used: its client is a large part of a small agent's memory.
   const { DockerDriver } = await import("../docker/docker-driver.ts");
   return new DockerDriver({

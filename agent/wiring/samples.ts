@@ -2,10 +2,11 @@
 // `stoker inspect` read what is here and wait for nothing.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import type { GpuLoad } from "../../proto/gen/stoker/fleet/v1/GpuLoad.ts";
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import { pause } from "../../proto/pause.ts";
-import { isPortOpen } from "../docker/port-open.ts";
+import { isPortOpen } from "../containers/port-open.ts";
 import { allGpuLoads } from "../fingerprint/all-gpus.ts";
 import { type GpuSample, writeGpuLoad } from "../fingerprint/gpu-load.ts";
 import { pciAddress, type Xid } from "../fingerprint/xid.ts";
@@ -19,6 +20,8 @@ interface SamplesParts {
   readonly dataDir: string;
   readonly image: string;
   readonly looksForDcgm: boolean;
+  /** The cards of instances are chosen elsewhere: used memory says nothing about which of them are free for the next one. */
+  readonly hidesGpuMemory: boolean;
   readonly inventory: { current(): Inventory; lookSoon(): void };
   readonly xids: () => readonly Xid[];
   readonly instances: () => readonly (InstanceReport & { readonly memoryLimitBytes?: number })[];
@@ -159,7 +162,11 @@ export class Samples {
     const owners = new Map(this.#used.flatMap(({ instanceId, usage }) => usage.pids.map((pid) => [pid, instanceId])));
     return {
       load: this.host.value ?? null,
-      gpus: (this.#gpus.value ?? []).map((sample) => writeGpuLoad(sample, (pid) => owners.get(pid) ?? "")),
+      gpus: (this.#gpus.value ?? []).map((sample) => {
+        const load = writeGpuLoad(sample, (pid) => owners.get(pid) ?? "");
+        const { memoryUsedBytes: _, ...shown } = load;
+        return this.#parts.hidesGpuMemory ? (shown satisfies GpuLoad as GpuLoad) : load;
+      }),
       gpuSampleAgeMs: Math.round(this.#gpus.ageMs),
     };
   };

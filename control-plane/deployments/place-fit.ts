@@ -99,6 +99,9 @@ export const turnBytes = ({ memoryBytes }: Pick<Gpu, "memoryBytes">): number =>
 export const mayShare = (want: Want) =>
   want.sharesWith !== undefined && want.gpusPerInstance === 1 && want.memoryBytes > 0 && isModelEngine(want.engine);
 
+/** In a cluster a GPU is a resource or claim of one Pod. */
+const givesWholeGpus = ({ inventory }: HostView) => inventory.drivers.includes("kubernetes");
+
 /** Free GPUs are reserved for other accounts. */
 export const isReserved = (want: Want) => want.maxNewGpus !== undefined && want.gpusPerInstance > want.maxNewGpus;
 
@@ -133,7 +136,7 @@ function choose(want: Want, free: readonly FreeGpu[]): readonly FreeGpu[] | unde
 function granted(want: Want, host: HostView, taken: readonly FreeGpu[], left: number): Fit | undefined {
   const gpus = taken.map(({ gpu }) => gpu).sort(byIndex);
   const only = gpus[0] as Gpu;
-  const isShared = mayShare(want) && !isProcessorSlot(only);
+  const isShared = mayShare(want) && !isProcessorSlot(only) && !givesWholeGpus(host);
   const gpuShare = isShared ? Math.min(1, want.memoryBytes / only.memoryBytes) : 1;
   const uuids = gpus.map((gpu) => gpu.uuid);
   const { memoryBytes: grantBytes } = resourcesOf(uuids, host.inventory, gpuShare);
@@ -229,13 +232,15 @@ export function refuse(want: Want, host: HostView): string | undefined {
       if (drivers.includes(want.engine)) return undefined;
       return whyNoEngine(want.engine, host);
     default:
-      if (drivers.includes("docker") || drivers.includes("process")) return undefined;
+      if (runsContainers(drivers) || drivers.includes("process")) return undefined;
       return "it has no driver that starts model servers";
   }
 }
 
+const runsContainers = (drivers: readonly string[]) => drivers.includes("docker") || drivers.includes("kubernetes");
+
 function whyNoEngine(engine: ForeignEngine, { inventory: { drivers, containers } }: HostView): string {
-  const usesContainers = drivers.includes("docker") && (containers?.unavailable ?? "") === "";
+  const usesContainers = runsContainers(drivers) && (containers?.unavailable ?? "") === "";
   if (usesContainers) return `its operator set no image for ${engine} (${imageSetting(engine)})`;
   const setting = programSetting(engine);
   return setting === undefined
@@ -262,7 +267,7 @@ export function canUseGpus(engine: Want["engine"], inventory: HostView["inventor
 
 /** The agent would refuse it, and the instance would stay assigned there. */
 function whyNoContainer({ image }: Want, { inventory }: HostView): string | undefined {
-  if (!inventory.drivers.includes("docker")) return "it has no container engine";
+  if (!runsContainers(inventory.drivers)) return "it has no container engine";
   const rules = inventory.containers;
   if (rules === undefined) return undefined;
   if (rules.unavailable !== "") return rules.unavailable;

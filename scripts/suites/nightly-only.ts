@@ -82,7 +82,15 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "e2e/upgrade/side-by-side": [
     "integration/store/migrations > has the same catalogue after the upgrade as a new database, and retains every row",
   ],
-  // Needs programs that Go builds in 20 minutes (scripts/go-tools.sh kubernetes).
+  // The next three need programs that Go builds in 20 minutes (scripts/go-tools.sh kubernetes).
+  "conformance/kubernetes-driver": [
+    "unit/agent/kubernetes/pod-of-plan > the Pod of a plan",
+    "unit/agent/kubernetes/observe-pod > the observation of a Pod",
+  ],
+  "integration/deploy/kubernetes": [
+    "unit/agent/kubernetes/agent-lease > the lease of an agent",
+    "unit/agent/kubernetes/api-fault > tells the reason of a failed call (%#)",
+  ],
   "integration/deploy/chart": [
     "unit/deploy/chart > has defaults and examples that its schema accepts, which refuses what it does not name",
   ],

@@ -24,6 +24,10 @@ export interface Kubernetes {
   readonly kubeconfig: string;
   /** kubectl as that user; answers with its standard output. Rejects with its `stderr`. */
   kubectl(args: readonly string[], input?: string): Promise<string>;
+  /** Starts the real scheduler and the real controllers. */
+  startControllers(): void;
+  /** Ends the API server at once; `resume` starts it again, on the same data. */
+  interrupt(): Promise<{ resume(): Promise<void> }>;
   stop(): Promise<void>;
 }
 
@@ -77,20 +81,27 @@ export async function startKubernetes(flags: readonly string[] = []): Promise<Ku
     ...["--listen-peer-urls", `http://127.0.0.1:${peer}`, "--initial-advertise-peer-urls", `http://127.0.0.1:${peer}`],
     ...["--initial-cluster", `default=http://127.0.0.1:${peer}`],
   ]);
-  const server = start("kube-apiserver", [
-    ...["--etcd-servers", etcd, "--cert-dir", at("certificates"), "--bind-address", "127.0.0.1"],
-    ...["--secure-port", String(port), "--token-auth-file", at("tokens.csv"), "--authorization-mode", "Node,RBAC"],
-    ...[
-      "--service-account-issuer",
-      "https://kubernetes.default.svc",
-      "--service-account-key-file",
-      at("service-account.key"),
-    ],
-    ...["--service-account-signing-key-file", at("service-account.key"), "--service-cluster-ip-range", "10.96.0.0/16"],
-    // No controller creates the service account `default` of a namespace.
-    ...["--disable-admission-plugins", "ServiceAccount", "--allow-privileged", "--endpoint-reconciler-type", "none"],
-    ...flags,
-  ]);
+  const startServer = () =>
+    start("kube-apiserver", [
+      ...["--etcd-servers", etcd, "--cert-dir", at("certificates"), "--bind-address", "127.0.0.1"],
+      ...["--secure-port", String(port), "--token-auth-file", at("tokens.csv"), "--authorization-mode", "Node,RBAC"],
+      ...[
+        "--service-account-issuer",
+        "https://kubernetes.default.svc",
+        "--service-account-key-file",
+        at("service-account.key"),
+      ],
+      ...[
+        "--service-account-signing-key-file",
+        at("service-account.key"),
+        "--service-cluster-ip-range",
+        "10.96.0.0/16",
+      ],
+      // No controller creates the service account `default` of a namespace.
+      ...["--disable-admission-plugins", "ServiceAccount", "--allow-privileged", "--endpoint-reconciler-type", "none"],
+      ...flags,
+    ]);
+  let server = startServer();
   const caFile = at("certificates/apiserver.crt");
   const url = `https://127.0.0.1:${port}`;
   const kubeconfig = at("kubeconfig");
@@ -102,7 +113,7 @@ export async function startKubernetes(flags: readonly string[] = []): Promise<Ku
     running.child.stdin?.end(input);
     return (await running).stdout;
   };
-  try {
+  const untilReady = async () => {
     for (const endMs = performance.now() + startLimitMs; ; ) {
       if (server.exitCode !== null || performance.now() > endMs) throw new Error("kube-apiserver did not start");
       if (existsSync(caFile) && existsSync(at("certificates/apiserver.key"))) {
@@ -111,12 +122,34 @@ export async function startKubernetes(flags: readonly string[] = []): Promise<Ku
       }
       await wait(250);
     }
+  };
+  try {
+    await untilReady();
   } catch (error) {
     const log = readFileSync(at("kube-apiserver.log"), "utf8").slice(-3000);
     await stop();
     throw new Error(`Kubernetes did not start:\n${log}`, { cause: error });
   }
-  return { url, token, caFile, kubeconfig, kubectl, stop };
+  const startControllers = () => {
+    start("kube-scheduler", ["--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0"]);
+    start("kube-controller-manager", [
+      ...["--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0"],
+      // Two nodes are lost within a test.
+      ...["--node-monitor-grace-period=8s", "--node-monitor-period=1s"],
+    ]);
+  };
+  const interrupt = async () => {
+    const gone = new Promise((resolve) => server.once("exit", resolve));
+    server.kill("SIGKILL");
+    await gone;
+    return {
+      async resume() {
+        server = startServer();
+        await untilReady();
+      },
+    };
+  };
+  return { url, token, caFile, kubeconfig, kubectl, startControllers, interrupt, stop };
 }
 
 function kubeconfigOf(server: string, caFile: string, token: string): string {

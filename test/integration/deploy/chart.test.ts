@@ -106,7 +106,7 @@ describe.runIf(hasHelm && hasKubernetes(promise))("the chart, on a real API serv
     await expect(apply([{ ...first, unknownField: 1 }])).rejects.toThrow(/unknownField/);
   });
 
-  it("runs control planes and migrations under the Pod Security Standard restricted, and agents not", async () => {
+  it("runs control planes and migrations under the Pod Security Standard restricted, and those agents alone whose model servers are Pods on a claim", async () => {
     const pod = (object: KubeObject) => ({
       apiVersion: "v1",
       kind: "Pod",
@@ -121,6 +121,14 @@ describe.runIf(hasHelm && hasKubernetes(promise))("the chart, on a real API serv
         return { ...pod(object), spec };
       }),
     );
+    const daemonOf = async (name: string) =>
+      (await withValues(name)).find(({ kind }) => kind === "DaemonSet") as KubeObject;
+    await apply([pod(await daemonOf("pods"))]);
+    const onNodes = daemonOf("pods-on-nodes").then((object) => {
+      const { runtimeClassName: _, ...spec } = podOf(object);
+      return apply([{ ...pod(object), spec }]);
+    });
+    await expect(onNodes).rejects.toThrow(/violates PodSecurity "restricted.*hostPath/);
     const [agent] = (await withValues("agents")).filter(({ kind }) => kind === "DaemonSet");
     const { runtimeClassName: _, ...spec } = podOf(agent as KubeObject);
     await expect(apply([{ ...pod(agent as KubeObject), spec }])).rejects.toThrow(/violates PodSecurity "restricted/);

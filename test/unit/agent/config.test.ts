@@ -21,3 +21,27 @@ it("keeps mail's ports out of the reach of rented containers unless its operator
   for (const wrong of ["0", "70000", "smtp", "25 none"])
     expect(() => ports(wrong)).toThrow("STOKER_RENTAL_DENY_PORTS must be TCP ports such as 25 465 587, or none");
 });
+
+it("needs a node and a namespace to run model servers as Pods, and refuses what Pods cannot have", () => {
+  const cluster = { ...needed, STOKER_DRIVER: "kubernetes" };
+  const whole = { ...cluster, STOKER_KUBERNETES_NAMESPACE: "models", STOKER_NODE_NAME: "node-1" };
+  const read = (over: Readonly<Record<string, string>> = {}) => readConfig({ ...whole, ...over }).kubernetes;
+  expect(read()).toMatchObject({ namespace: "models", node: "node-1", pod: {}, data: undefined });
+  expect(read().gpus).toMatchObject({ kind: "resource", names: { nvidia: "nvidia.com/gpu" } });
+  expect(read({ STOKER_KUBERNETES_GPUS: "claim" }).gpus).toEqual({ kind: "claim", deviceClass: "gpu.nvidia.com" });
+  expect(read({ STOKER_KUBERNETES_DATA_CLAIM: "weights/nodes/node-1" }).data).toEqual({
+    folder: needed.STOKER_AGENT_DATA,
+    claim: "weights",
+    subPath: "nodes/node-1",
+  });
+  expect(() => readConfig(cluster)).toThrow(/STOKER_KUBERNETES_NAMESPACE is required.*STOKER_NODE_NAME is required/);
+  for (const [name, value] of [
+    ["STOKER_RENTAL_IMAGES", "ubuntu"],
+    ["STOKER_CONTAINER_FIREWALL", "required"],
+    ["STOKER_KUBERNETES_GPU_RESOURCES", "nvidia.com/gpu"],
+    ["STOKER_KUBERNETES_POD", '{"hostNetwork":true}'],
+    ["STOKER_KUBERNETES_POD", '{"labels":{"a":1}}'],
+    ["STOKER_KUBERNETES_POD", "[]"],
+  ] as const)
+    expect(() => read({ [name]: value }), value).toThrow(name);
+});

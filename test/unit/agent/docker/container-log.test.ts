@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { readContainerLog } from "../../../../agent/docker/container-log.ts";
+import { selectLines } from "../../../../agent/containers/log-lines.ts";
+import { readFrames } from "../../../../agent/docker/container-log.ts";
+import type { LogRange } from "../../../../agent/reconcile/driver.ts";
 
 const frame = (stream: number, text: string): Buffer => {
   const head = Buffer.alloc(8);
@@ -13,6 +15,8 @@ const log = Buffer.concat([
   frame(1, "2026-01-02T03:04:07Z third\n"),
 ]);
 const base = Date.parse("2026-01-02T03:04:05Z");
+
+const readContainerLog = (framed: Buffer, range: LogRange) => selectLines(readFrames(framed), range);
 
 describe("a container's log", () => {
   it("is both streams in order, with nanoseconds, without secrets", () => {

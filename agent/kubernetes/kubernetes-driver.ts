@@ -1,0 +1,274 @@
+// Runs instances as Pods on one node of a cluster, through its API server. The cluster holds all state: Pods with this agent's label
+// are ours, also if an earlier agent started them. INVARIANTS: a namespace has at most one Pod of an instance, by its name; every
+// change names the uid it saw; no Pod is deleted by force, so one counts as gone only after its kubelet, or Kubernetes for a node that
+// was removed, has confirmed it.
+import { realpath, stat } from "node:fs/promises";
+import { hostname } from "node:os";
+import type { V1Pod } from "@kubernetes/client-node";
+import type { Logger } from "pino";
+import type { InstanceId } from "../../proto/ids.ts";
+import { pause } from "../../proto/pause.ts";
+import { createInTurn } from "../containers/in-turn.ts";
+import { createListening } from "../containers/listening.ts";
+import { selectLines } from "../containers/log-lines.ts";
+import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
+import { AgentLease } from "./agent-lease.ts";
+import { statusOf } from "./api-fault.ts";
+import { type Cluster, type ClusterOptions, connectCluster, followPods } from "./cluster.ts";
+import { hasEnded, observePod } from "./observe-pod.ts";
+import { isOwn, leaseNameOf, ownedOf, ownSelector, podNameOf } from "./pod-labels.ts";
+import { claimOfPlan, graceSeconds, type PodFacts, podOfPlan, type Source } from "./pod-of-plan.ts";
+
+export interface KubernetesDriverOptions extends ClusterOptions, PodFacts {
+  readonly log: Logger;
+  /** Differs between agents that run at the same time; by default the name of this machine or Pod. */
+  readonly holder?: string;
+}
+
+type Options = Parameters<Parameters<Cluster["call"]>[1]>[0];
+
+const lookMs = 500;
+/** Beyond the time that a server has to end: its kubelet has to notice and to confirm it. */
+const stopMarginMs = 30_000;
+const goneMs = 40_000;
+const releaseMs = 3_000;
+
+/** Throws when the kubeconfig is unusable. */
+export class KubernetesDriver implements ContainerDriver {
+  readonly #options: KubernetesDriverOptions;
+  readonly #log: Logger;
+  readonly #cluster: Cluster;
+  readonly #lease: AgentLease;
+  readonly #selector: string;
+  readonly #inTurn = createInTurn();
+  readonly #listening = createListening();
+  readonly #closing = new AbortController();
+  readonly #listeners: (() => void)[] = [];
+
+  constructor(options: KubernetesDriverOptions) {
+    this.#options = options;
+    this.#log = options.log;
+    this.#cluster = connectCluster(options);
+    this.#selector = ownSelector(options.hostId);
+    this.#lease = new AgentLease({
+      cluster: this.#cluster,
+      name: leaseNameOf(options.hostId),
+      holder: options.holder ?? hostname(),
+      log: options.log,
+    });
+    void this.#lease.keep(this.#closing.signal);
+  }
+
+  /** The instance's Pod, whoever's it is; undefined: there is none. */
+  async #find(id: InstanceId, options: Options): Promise<V1Pod | undefined> {
+    const { core, namespace } = this.#cluster;
+    const pod = await ignoring(404, core.readNamespacedPod({ name: podNameOf(id), namespace }, options));
+    if (!pod || (isOwn(this.#options.hostId, pod.metadata) && ownedOf(pod.metadata))) return pod;
+    throw new DriverError(
+      "start_failed",
+      "Another Pod in the namespace has the name of this instance's: one of another agent, whose end is awaited.",
+      { retryable: true },
+    );
+  }
+
+  /** The same, and undefined if it belongs to another agent: nothing of it is this agent's to end. */
+  async #own(id: InstanceId, options: Options): Promise<V1Pod | undefined> {
+    const { core, namespace } = this.#cluster;
+    const pod = await ignoring(404, core.readNamespacedPod({ name: podNameOf(id), namespace }, options));
+    return pod && isOwn(this.#options.hostId, pod.metadata) && ownedOf(pod.metadata) ? pod : undefined;
+  }
+
+  /** Asks for the end of this very Pod; never by force, which would remove the record of what may run on. */
+  async #delete(pod: V1Pod, options: Options): Promise<void> {
+    const { core, namespace } = this.#cluster;
+    const name = pod.metadata?.name ?? "";
+    const uid = pod.metadata?.uid ?? "";
+    const body = { gracePeriodSeconds: 1, preconditions: { uid } };
+    // 409: another Pod has the name by now.
+    await ignoring([404, 409], core.deleteNamespacedPod({ name, namespace, body }, options));
+  }
+
+  /** Waits until `isDone` holds of the Pod with this uid, or there is none. False at the limit. */
+  async #until(
+    id: InstanceId,
+    uid: string,
+    isDone: (pod: V1Pod) => boolean,
+    limitMs: number,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const endMs = performance.now() + limitMs;
+    for (;;) {
+      const pod = await this.#cluster.call(signal, (options) => this.#own(id, options));
+      if (!pod || pod.metadata?.uid !== uid || isDone(pod)) return true;
+      if (performance.now() >= endMs) return false;
+      await pause(lookMs, signal);
+      signal.throwIfAborted();
+    }
+  }
+
+  async #endAndForget(id: InstanceId, pod: V1Pod, signal: AbortSignal): Promise<void> {
+    await this.#cluster.call(signal, (options) => this.#delete(pod, options));
+    if (await this.#until(id, pod.metadata?.uid ?? "", () => false, goneMs, signal)) return;
+    throw unconfirmed(pod);
+  }
+
+  async #start(plan: ContainerPlan, signal: AbortSignal): Promise<void> {
+    const sources = await sourcesOf(plan);
+    const pod = podOfPlan(plan, this.#options, sources);
+    const claim = claimOfPlan(plan, this.#options);
+    const { core, namespace } = this.#cluster;
+    await this.#lease.require(signal);
+    const before = await this.#cluster.call(signal, (options) => this.#find(plan.instanceId, options));
+    if (before && !hasEnded(before) && !before.metadata?.deletionTimestamp) {
+      if (ownedOf(before.metadata)?.generation === plan.generation) return;
+      throw new DriverError("start_failed", "another generation of the instance still runs", { retryable: true });
+    }
+    if (before) await this.#endAndForget(plan.instanceId, before, signal);
+    await this.#lease.require(signal);
+    await this.#cluster.call(signal, async (options) => {
+      if (claim) await this.#createClaim(claim, options);
+      // 409: a call before this one was carried out although its answer was lost.
+      const made = await ignoring(409, core.createNamespacedPod({ namespace, body: pod }, options));
+      if (made && claim) await this.#giveClaim(made, options);
+      if (!made) await this.#find(plan.instanceId, options);
+    });
+    this.#log.info(
+      { instance: plan.instanceId, generation: plan.generation, pod: podNameOf(plan.instanceId) },
+      "created a Pod",
+    );
+  }
+
+  /** Of an earlier Pod it may name other devices. */
+  async #createClaim(body: NonNullable<ReturnType<typeof claimOfPlan>>, options: Options): Promise<void> {
+    const { resource, namespace } = this.#cluster;
+    const name = body.metadata?.name ?? "";
+    await ignoring(404, resource.deleteNamespacedResourceClaim({ name, namespace }, options));
+    await resource.createNamespacedResourceClaim({ namespace, body }, options);
+  }
+
+  /** Kubernetes removes the claim with its Pod then. */
+  async #giveClaim(pod: V1Pod, options: Options): Promise<void> {
+    const { resource, namespace } = this.#cluster;
+    const { name = "", uid = "" } = pod.metadata ?? {};
+    const owner = { apiVersion: "v1", kind: "Pod", name, uid };
+    const body = [{ op: "add", path: "/metadata/ownerReferences", value: [owner] }];
+    await resource.patchNamespacedResourceClaim({ name, namespace, body }, options);
+  }
+
+  /**
+   * With a grace the Pod ends by its deadline and stays, with its exit code and log. Without, or if it never ran, it is deleted. A
+   * Pod whose end nobody confirms is an error: it may still run.
+   */
+  async #stop(id: InstanceId, graceMs: number, signal: AbortSignal): Promise<void> {
+    const pod = await this.#cluster.call(signal, (options) => this.#own(id, options));
+    if (!pod || hasEnded(pod)) return;
+    await this.#lease.require(signal);
+    const { name = "", uid = "" } = pod.metadata ?? {};
+    const hasRun = pod.status?.containerStatuses?.[0]?.state?.running !== undefined;
+    if (graceMs <= 0 || !hasRun || pod.metadata?.deletionTimestamp) return this.#endAndForget(id, pod, signal);
+    const body = [
+      { op: "test", path: "/metadata/uid", value: uid },
+      { op: "add", path: "/spec/activeDeadlineSeconds", value: 1 },
+    ];
+    const { core, namespace } = this.#cluster;
+    await this.#cluster.call(signal, (options) =>
+      ignoring(404, core.patchNamespacedPod({ name, namespace, body }, options)),
+    );
+    const limitMs = Math.max(graceMs, graceSeconds * 1000) + stopMarginMs;
+    if (!(await this.#until(id, uid, hasEnded, limitMs, signal))) throw unconfirmed(pod);
+  }
+
+  async #remove(id: InstanceId, signal: AbortSignal): Promise<void> {
+    const pod = await this.#cluster.call(signal, (options) => this.#own(id, options));
+    if (!pod) return;
+    await this.#lease.require(signal);
+    await this.#endAndForget(id, pod, signal);
+  }
+
+  readonly name = "kubernetes";
+
+  readonly list: ContainerDriver["list"] = async (signal) => {
+    const { core, namespace } = this.#cluster;
+    // From the server at every look: what a watch has kept may be old, above all right after a change of our own.
+    const { items } = await this.#cluster.call(signal, (options) =>
+      core.listNamespacedPod({ namespace, labelSelector: this.#selector }, options),
+    );
+    return Promise.all(
+      items.flatMap((pod) => {
+        const observed = observePod(pod);
+        return observed ? [this.#listening.check(observed, signal)] : [];
+      }),
+    );
+  };
+
+  /** The node's kubelet pulls, when the Pod is there; `list` says why it waits. */
+  readonly pull: ContainerDriver["pull"] = async () => {};
+
+  readonly start: ContainerDriver["start"] = (plan, signal) =>
+    this.#inTurn.run(plan.instanceId, signal, () => this.#start(plan, signal));
+
+  readonly stop: ContainerDriver["stop"] = (id, graceMs, signal) =>
+    this.#inTurn.run(id, signal, () => this.#stop(id, graceMs, signal));
+
+  readonly remove: ContainerDriver["remove"] = (id, signal) =>
+    this.#inTurn.run(id, signal, () => this.#remove(id, signal));
+
+  readonly logs: ContainerDriver["logs"] = async (id, range, signal) => {
+    const { core, namespace } = this.#cluster;
+    const isTail = range.fromMs === undefined && range.toMs === undefined;
+    // Whole if not the last lines: times of the node and of this machine may differ. Kubelets rotate a log at 10 MiB.
+    const part = isTail ? { tailLines: range.limit } : {};
+    const text = await this.#cluster.call(signal, async (options) => {
+      if (!(await this.#own(id, options))) return undefined;
+      const which = { name: podNameOf(id), namespace, container: "server", timestamps: true };
+      // 400: nothing has run yet.
+      return ignoring([400, 404], core.readNamespacedPodLog({ ...which, ...part }, options));
+    });
+    return selectLines((text ?? "").split(/\r?\n/), range);
+  };
+
+  readonly watch: ContainerDriver["watch"] = (onChange) => {
+    this.#listeners.push(onChange);
+    if (this.#listeners.length > 1) return;
+    const notify = (): void => {
+      for (const listener of this.#listeners) listener();
+    };
+    void followPods(this.#cluster, this.#selector, notify, this.#log, this.#closing.signal);
+  };
+
+  readonly close = async () => {
+    this.#listeners.length = 0;
+    this.#closing.abort();
+    await this.#lease
+      .release(AbortSignal.timeout(releaseMs))
+      .catch((err) => this.#log.warn({ err }, "could not release the lease of this agent"));
+  };
+}
+
+/** Paths as they are on the node: kubelets follow no link out of a claim. */
+async function sourcesOf({ mounts }: ContainerPlan): Promise<ReadonlyMap<string, Source>> {
+  const found = mounts.map(async ({ source }) => {
+    const path = await realpath(source).catch(() => undefined);
+    const facts = path === undefined ? undefined : await stat(path).catch(() => undefined);
+    return path !== undefined && facts ? [[source, { path, isFolder: facts.isDirectory() }] as const] : [];
+  });
+  return new Map((await Promise.all(found)).flat());
+}
+
+function unconfirmed({ metadata, spec }: V1Pod): DriverError {
+  return new DriverError(
+    "engine_away",
+    `The node ${spec?.nodeName} has not confirmed the end of the Pod ${metadata?.name}, which may still run: its kubelet does not answer. Repair the node, or remove it from the cluster.`,
+    { retryable: true },
+  );
+}
+
+/** Undefined if the API server replies with one of these: another call was faster, or there is nothing to change. */
+async function ignoring<T>(statuses: number | number[], call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if ([statuses].flat().includes(statusOf(error) ?? 0)) return undefined;
+    throw error;
+  }
+}
