@@ -1,7 +1,7 @@
 // Retention on a real database: rows older than their period are removed; younger, unsettled and money rows stay.
 import pino from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Kept, periods, readRetention } from "../../../control-plane/retention/periods.ts";
+import { type Kept, readRetention } from "../../../control-plane/retention/periods.ts";
 import { sweepOld } from "../../../control-plane/retention/sweep.ts";
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createRetentionStore } from "../../../control-plane/store/core/retention-store.ts";
