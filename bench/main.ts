@@ -3,6 +3,7 @@ import { benchAgent } from "./agent.ts";
 import { benchCalibrate } from "./calibrate.ts";
 import { benchFleet } from "./fleet.ts";
 import { benchGateway } from "./gateway.ts";
+import { benchGrowth } from "./growth.ts";
 import { benchHostile } from "./hostile.ts";
 import { benchMoney } from "./money.ts";
 import { benchReports } from "./reports.ts";
@@ -24,6 +25,7 @@ const scenarios: Record<string, (options: Options) => Promise<void>> = {
   calibrate: benchCalibrate,
   fleet: benchFleet,
   gateway: benchGateway,
+  growth: benchGrowth,
   hostile: benchHostile,
   money: benchMoney,
   reports: benchReports,

@@ -33,7 +33,7 @@ export async function benchMoney({ rounds }: { rounds: number; only: string | un
     const bare = new pg.Client({ connectionString: url });
     bare.on("error", () => {});
     await bare.connect();
-    await seed(pool);
+    await seedAccounts(pool, accounts);
     const store = createSettlementStore(db, monthScopes);
     await store.ensureMoneyMonths(new Date());
     const metrics = createBillingMetrics(new Registry());
@@ -82,8 +82,9 @@ export async function benchMoney({ rounds }: { rounds: number; only: string | un
   }
 }
 
-async function seed(pool: pg.Pool): Promise<void> {
-  for (let i = 0; i < accounts; i++) {
+/** Accounts `u:0` and so on, each with a key, a budget and an open lease. */
+export async function seedAccounts(pool: Pick<pg.Client, "query">, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) {
     await pool.query(
       `insert into account (account_id, email, display_name, wrapped_dek, kek_version) values ($1, $1, $1, '', 1)`,
       [`u:${i}`],
@@ -120,16 +121,16 @@ async function perSecond<T>(batches: readonly T[][], write: (batch: T[]) => Prom
 }
 
 /** Record with the ticket whose terms the bare statement writes. */
-interface BenchRecord {
+export interface BenchRecord {
   readonly wire: SpooledRecord;
   readonly ticket: Ticket;
 }
 
-const seal = { version: 1, bytes: Buffer.alloc(32, 9) };
+export const seal = { version: 1, bytes: Buffer.alloc(32, 9) };
 const agentKey = Buffer.alloc(32, 7);
-const host = "host" as HostId;
+export const host = "host" as HostId;
 
-function usageRecord(owner: number): BenchRecord {
+export function usageRecord(owner: number, terms: Partial<Ticket> = {}): BenchRecord {
   const nowMs = Date.now();
   const ticket: Ticket = {
     requestId: randomId(24),
@@ -153,6 +154,7 @@ function usageRecord(owner: number): BenchRecord {
     usage: "extra",
     rates: ["20000000", "10000000", "40000000"],
     priceVersion: 1,
+    ...terms,
   };
   const wire = {
     spoolId: randomId(12),
