@@ -1,7 +1,8 @@
 // Agents and their driver in a cluster: a real API server with its etcd, the real scheduler and controllers, and the rights of the chart's
 // role. The kubelet is played (test/fakes/kubelet.ts).
 import { execFile } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import pino from "pino";
@@ -33,6 +34,7 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
     let kubelet: Kubelet;
     /** With the token of the chart's service account, and nothing else. */
     let kubeconfig: string;
+    let folder: string;
     const drivers: KubernetesDriver[] = [];
 
     const kubectl = (...args: string[]) => kubernetes.kubectl(args);
@@ -87,6 +89,7 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
       }, patient);
 
     beforeAll(async () => {
+      folder = mkdtempSync(join(tmpdir(), "stoker-pods-"));
       kubernetes = await startKubernetes();
       kubernetes.startControllers();
       await kubectl("create", "namespace", "stoker");
@@ -110,6 +113,7 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
     afterAll(async () => {
       await kubelet?.stop();
       await kubernetes?.stop();
+      if (folder) rmSync(folder, { recursive: true, force: true });
     });
 
     it("serve requests through an agent, are adopted by the next agent after a kill, and are removed with their instance", async () => {
@@ -202,7 +206,9 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
 
     it("get nothing new once the cluster evicts them, and are started again afterwards", async () => {
       const driver = open();
-      const plan = planOf({ env: { TINY_RUNTIME_SCRIPT: scriptOf({ ignoreTerm: true }) } });
+      const stubborn = join(folder, "stubborn.json");
+      writeFileSync(stubborn, JSON.stringify({ ignoreTerm: true }));
+      const plan = planOf({ env: { TINY_RUNTIME_SCRIPT: stubborn } });
       await driver.start(plan, signal());
       const before = await until(driver, plan, "running");
       const name = podNameOf(plan.instanceId);
@@ -364,10 +370,3 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
     });
   },
 );
-
-let scripts = 0;
-function scriptOf(script: object): string {
-  const path = join(process.env["TMPDIR"] ?? "/tmp", `stoker-pod-script-${process.pid}-${++scripts}.json`);
-  writeFileSync(path, JSON.stringify(script));
-  return path;
-}

@@ -69,6 +69,19 @@ describe("the phase a host reports", () => {
     expect(told("stoker", true)).toMatchObject({ phase: "loading", failMessage: "ECONNREFUSED" });
   });
 
+  it("comes with what a container waits for, and a change of that extends the start", () => {
+    const waiting = (waitingFor: string): Observed => ({ ...sighting("starting"), waitingFor }) as Observed;
+    expect(reportOf(view(spec, waiting("no node fits")), idle).instances[0]).toMatchObject({
+      phase: "creating",
+      failCode: "",
+      failMessage: "no node fits",
+    });
+    const first = sighted(freshFacts(1, 0), waiting("no node fits"), 1_000);
+    expect(sighted(first, waiting("no node fits"), 2_000).life?.progressAtMs).toBe(1_000);
+    expect(sighted(first, waiting("no image"), 2_000).life).toMatchObject({ progressAtMs: 2_000, trouble: "no image" });
+    expect(sighted(first, sighting("running"), 3_000).life).toMatchObject({ progressAtMs: 3_000, trouble: "" });
+  });
+
   it("is that of the old generation while its successor cannot start, with the reason", () => {
     const failure = { code: "hub_gated_no_token", message: "it is gated" };
     const { instances } = reportOf(
@@ -139,6 +152,9 @@ describe("the targets of the data path", () => {
     expect(targetsOf(view(spec, sighting("running"), { isReady: true }, [id]), host)).toMatchObject([
       { draining: true },
     ]);
+    const leaving: Observed = { ...sighting("running"), isLeaving: true } as Observed;
+    expect(targetsOf(view(spec, leaving, { isReady: true }), host)).toMatchObject([{ draining: true }]);
+    expect(phase(spec, leaving, { isReady: true })).toBe("draining");
     expect(targetsOf(view(spec, sighting("exited")), host)).toEqual([]);
     expect(targetsOf(view(undefined, sighting("running"), { isReady: true }), host)).toEqual([]);
     expect(targetsOf(view(spec, sighting("running")), host)[0]?.dashboard).toBeUndefined();
