@@ -28,6 +28,7 @@ const operations = [
   "billing",
   "models",
   "deployments",
+  "kubernetes",
   "engines",
   "realtime-audio",
   "webhooks-and-batches",
