@@ -37,6 +37,11 @@ const settings = [
 ];
 /** The server refuses to run as root; this user exists on every machine. */
 const nobody = 65534;
+/** Letters are compared and lowered as in the embedded PostgreSQL. */
+const clusterOptions = [
+  ...["-U", "stoker", "--auth=trust", "--no-sync", "--encoding=UTF8"],
+  ...["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"],
+];
 /** The database of a cluster that has this version's schema and is only ever copied. */
 const migrated = "migrated";
 const storeDir = join(import.meta.dirname, "../../control-plane/store");
@@ -229,8 +234,7 @@ async function preparedCluster(binaries: Binaries): Promise<string> {
   const folder = makeFolder(`${made}-`, binaries);
   try {
     const data = join(folder, "data");
-    const like = ["-U", "stoker", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"];
-    await run(join(bin, "initdb"), ["-D", data, ...like], { ...who, cwd: folder });
+    await run(join(bin, "initdb"), ["-D", data, ...clusterOptions], { ...who, cwd: folder });
     const server = await createServer(data, binaries);
     try {
       await server.start();
@@ -265,9 +269,9 @@ function removeOldClusters(made: string): void {
 
 const versionLength = 12;
 
-/** Changes with every text that a migrated database is made of. */
+/** Changes with everything that a migrated database is made of. */
 function schemaVersion(): string {
-  const texts = createHash("sha256");
+  const texts = createHash("sha256").update(clusterOptions.join(" "));
   for (const path of ["core/migrate.ts", ...globSync("migrations/*.ts", { cwd: storeDir }).toSorted()])
     texts.update(`${path}\n`).update(readFileSync(join(storeDir, path)));
   return texts.digest("hex").slice(0, versionLength);

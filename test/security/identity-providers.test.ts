@@ -1,15 +1,12 @@
 // Sign-in through a real OpenID provider, over the real edge and a real PostgreSQL, and what attackers and faulty providers send.
-import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createRecoveryCodes } from "../../control-plane/accounts/recovery-codes.ts";
 import { checkRecentSignIn, type Session } from "../../control-plane/accounts/sessions.ts";
 import { returnPath } from "../../control-plane/identity/return-path.ts";
-import { migrateDatabase } from "../../control-plane/store/core/migrate.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import { act, Browser, identityStage, ip, rules, signIn } from "../fakes/identity-stage.ts";
 import type { OidcServer } from "../fakes/oidc-server.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
-import { log } from "../integration/billing/world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -419,20 +416,6 @@ describe("a provider's address", () => {
   });
 });
 
-/** Its lower() maps the letter U+0130 to i. */
-async function databaseInUnicode(server: TestPostgres): Promise<TestPostgres> {
-  const client = new pg.Client(server.url);
-  await client.connect();
-  await client.query(
-    "create database unicode template template0 encoding 'UTF8' locale 'C' locale_provider builtin builtin_locale 'C.UTF-8'",
-  );
-  await client.end();
-  const url = new URL(server.url);
-  url.pathname = "/unicode";
-  await migrateDatabase(url.href, { log });
-  return { ...server, migratedDatabase: async () => url.href };
-}
-
 describe("a domain with enforced sign-in", () => {
   it("has no other sign-in, whether or not an account has the address", async () => {
     const { features, addProvider, makeAccount } = await stage();
@@ -488,8 +471,9 @@ describe("a domain with enforced sign-in", () => {
   );
 
   it("has no other sign-in where PostgreSQL lowers letters that JavaScript does not", async () => {
-    const database = await databaseInUnicode(postgres);
-    const { features, addProvider, makeAccount } = await identityStage(database);
+    const { features, addProvider, makeAccount, world } = await stage();
+    const { rows } = await world.pool.query("select lower(U&'\\0130') = 'i' as lowers");
+    expect(rows).toEqual([{ lowers: true }]);
     await makeAccount("ada", { isVerified: false });
     await addProvider({ isEnforced: true, domains: ["example.com", "acme-inc.com"] });
     const visitor = { ip, cookie: undefined, device: undefined, site: undefined };
