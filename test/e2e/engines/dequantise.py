@@ -27,4 +27,7 @@ if config.tie_word_embeddings:
     tensors.pop("lm_head.weight", None)
 save_file(tensors, os.path.join(part, "model.safetensors"), metadata={"format": "pt"})
 shutil.copyfile(template, os.path.join(part, "chat_template.jinja"))
+# Another user reads it in a container; safetensors writes for its own user alone.
+for file in os.listdir(part):
+    os.chmod(os.path.join(part, file), 0o644)
 os.rename(part, folder)
