@@ -308,6 +308,7 @@ export const errorCodes = [
   "webhook_queue_full",
   "webhook_refused",
   "webhook_results_not_found",
+  "webhook_unsupported",
   "webhook_with_stream",
   "weights_all_zero",
   "workload_identity_conflict",

@@ -146,6 +146,7 @@ export function addRequest(program: Command): void {
     .description("list requests of the account, newest first")
     .example("stoker request list --failed")
     .example("stoker request list --rejected --code model_not_found")
+    .example("stoker request list --rejected --account ada")
     .option("--failed", "only failed requests")
     .addOption(
       new Option("--rejected", "requests that ended with an error before a host recorded them").conflicts(recordedOnly),
@@ -160,11 +161,20 @@ export function addRequest(program: Command): void {
     .option("--limit <n>", "maximum number of requests", between(1, maxListed), 50)
     .option("--after <id>", "list requests after this one (next page)")
     .option("--account <account>", "requests of another account, for operators (uid, e-mail address or display name)")
-    .run(async (terminal, flags: Readonly<Record<string, string>> & { limit: number }) => {
-      const { limit, account, endReason, rejected, code, ...filter } = flags;
-      if (rejected) return listRejected(terminal, { ...filter, code, limit: String(limit) });
-      if (code !== undefined) throw new CliError("--code needs --rejected.", exitCode.wrongUsage);
+    .addOption(new Option("--anybody", "with --rejected: of all accounts, for operators").conflicts("account"))
+    .run(async (terminal, flags: Readonly<Record<string, string>> & { limit: number; anybody?: boolean }) => {
+      const { limit, account, anybody = false, endReason, rejected, code, ...filter } = flags;
       const of = account === undefined ? {} : { account: await uidOf(terminal.api, account) };
+      if (rejected) {
+        const isForOperators = anybody || account !== undefined;
+        return listRejected(terminal, { ...filter, ...of, code, limit: String(limit) }, isForOperators);
+      }
+      if (code !== undefined) throw new CliError("--code needs --rejected.", exitCode.wrongUsage);
+      if (anybody)
+        throw new CliError(
+          "--anybody needs --rejected. Failed requests of all accounts: `stoker admin failures`.",
+          exitCode.wrongUsage,
+        );
       const query = queryOf({ ...filter, ...of, end_reason: endReason, limit: String(limit) });
       const path = account === undefined ? "/v1/requests" : "/v1/admin/requests";
       const { requests, has_more: isMore } = await terminal.api.call<{ requests: LoggedRequest[]; has_more: boolean }>(
@@ -206,7 +216,9 @@ export function addRequest(program: Command): void {
     .option("--anybody", "requests of all accounts, for operators")
     .run(async (terminal, id: string, { anybody }: { anybody?: boolean }) => {
       const path = `/v1/${anybody ? "admin/" : ""}requests/${encodeURIComponent(id)}`;
-      const found = await terminal.api.call<Found>("GET", path);
+      const found = await terminal.api.call<Found>("GET", path).catch(async (error: unknown) => {
+        throw anybody ? error : await withHint(terminal, error);
+      });
       terminal.show(found, ({ attempts, rejection }) =>
         rejection ? describedRejection(rejection) : attempts.map(described).join("\n\n"),
       );
@@ -214,18 +226,40 @@ export function addRequest(program: Command): void {
 }
 
 /** Filters that only requests with a usage record have. */
-const recordedOnly = ["failed", "user", "status", "endReason", "account"];
+const recordedOnly = ["failed", "user", "status", "endReason"];
 
-async function listRejected(terminal: Terminal, filter: Readonly<Record<string, string | undefined>>): Promise<void> {
-  const { requests, has_more: isMore } = await terminal.api.call<Responses["GET /v1/rejected-requests"]>(
-    "GET",
-    `/v1/rejected-requests?${queryOf(filter)}`,
-  );
+/** Adds to "not found" how an operator finds requests of other accounts. */
+async function withHint(terminal: Terminal, error: unknown): Promise<unknown> {
+  if (!(error instanceof CliError) || error.exitCode !== exitCode.notFound) return error;
+  const { is_admin: isOperator } = await terminal.api.call<Responses["GET /v1/me"]>("GET", "/v1/me");
+  if (!isOperator) return error;
+  const { code, requestId, status, help } = error;
+  return new CliError(`${error.message} For a request of another account, add --anybody.`, exitCode.notFound, {
+    code,
+    requestId,
+    help,
+    cause: error,
+    ...(status !== undefined && { status }),
+  });
+}
+
+/** For operators: of all accounts, or of one by the filter `account`. */
+export async function listRejected(
+  terminal: Terminal,
+  filter: Readonly<Record<string, string | undefined>>,
+  isForOperators: boolean,
+): Promise<void> {
+  const path = `/v1/${isForOperators ? "admin/" : ""}rejected-requests`;
+  const { requests, has_more: isMore } = await terminal.api.call<{
+    requests: (Rejected & { account?: string })[];
+    has_more: boolean;
+  }>("GET", `${path}?${queryOf(filter)}`);
   terminal.rows(
     requests,
     {
       REQUEST: "request_id",
       "AT (UTC)": shortTime,
+      ...(isForOperators && { ACCOUNT: (one: { readonly account?: string }) => one.account ?? "" }),
       MODEL: "model",
       HTTP: (one) => String(one.status),
       CODE: "code",
@@ -252,13 +286,18 @@ const showNextPage = (terminal: Terminal, last: string | undefined): void =>
 type Rejected = Responses["GET /v1/rejected-requests"]["requests"][number];
 
 interface Found {
-  readonly attempts: readonly LoggedRequest[];
-  readonly rejection?: Rejected;
+  /** The account is there for operators only. */
+  readonly attempts: readonly (LoggedRequest & { readonly account?: string })[];
+  readonly rejection?: Rejected & { readonly account?: string };
 }
 
-const describedRejection = (one: Rejected): string =>
+const accountLine = ({ account }: { readonly account?: string }) =>
+  account === undefined ? [] : [`account  ${account}`];
+
+const describedRejection = (one: NonNullable<Found["rejection"]>): string =>
   [
     one.request_id,
+    ...accountLine(one),
     `rejected ${one.code}, HTTP ${one.status}`,
     `model    ${one.model || "no name given"}`,
     `path     ${one.path}`,
@@ -266,9 +305,10 @@ const describedRejection = (one: Rejected): string =>
     ...(one.others > 0 ? [`others   ${one.others} more with this code in the same minute`] : []),
   ].join("\n");
 
-const described = (one: LoggedRequest): string =>
+const described = (one: Found["attempts"][number]): string =>
   [
     `${one.request_id}${one.attempt === 1 ? "" : `, attempt ${one.attempt}`}`,
+    ...accountLine(one),
     `model    ${one.model}`,
     `created  ${isoTime(one.created_at)}`,
     `tier     ${one.service_tier}`,

@@ -60,9 +60,11 @@ export interface AdminAccountStore {
   get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
   /** Writes and audits what differs. `last_admin`: no other account is an administrator. */
   change(account: AccountId, change: AccountChange, act: Act): Promise<"done" | "gone" | "last_admin">;
-  /** Audits that an operator reads the account's records. */
-  noteView(account: AccountId, act: Act): Promise<void>;
+  /** Audits that an operator reads the account's records, or that a view in the console begins or ends. */
+  noteView(account: AccountId, act: Act, action: ViewAction): Promise<void>;
 }
+
+export type ViewAction = "account.view" | "account.view_begin" | "account.view_end";
 
 /** Views of one account by one operator within this time are one entry of the audit log. */
 const viewMs = 15 * 60_000;
@@ -145,7 +147,7 @@ export function createOperator(deps: {
   async function noteView(id: AccountId, act: Act): Promise<void> {
     const key = `${act.by} ${id}`;
     if ((views.get(key) ?? 0) > Date.now() - viewMs) return;
-    await store.noteView(id, act);
+    await store.noteView(id, act, "account.view");
     views.delete(key);
     views.set(key, Date.now());
     const [oldest] = views.keys();
@@ -178,6 +180,11 @@ export function createOperator(deps: {
     },
     /** Audits that an operator reads the account's records: once in 15 minutes. */
     noteView,
+    /** Audits each begin and end of a view in the console. Throws accountNotFound. */
+    async noteViewState(id: AccountId, state: "begin" | "end", act: Act): Promise<void> {
+      await account(id);
+      await store.noteView(id, act, `account.view_${state}`);
+    },
     /** Newest first. Throws badCursor. */
     async accounts(filter: AccountFilter, cursor: string | undefined, limit: number): Promise<AccountPage> {
       checkCursor(cursor, /^u:[\w]{1,32}$/);

@@ -37,15 +37,15 @@ export interface RejectionFilter {
 export interface RejectionStore {
   /** Idempotent: a rejection that is known gets the new `otherCount`. Those of deleted accounts are left out. */
   writeRejections(rejections: readonly Rejection[]): Promise<void>;
-  /** Those without a usage record, newest first. Undefined: no rejection has the id `after`. Throws ReportTooLong. */
+  /** Those without a usage record, newest first; without an account, of all. Undefined: no rejection has the id `after`. Throws ReportTooLong. */
   rejections(
-    account: AccountId,
+    account: AccountId | undefined,
     filter: RejectionFilter,
     after: string | undefined,
     limit: number,
   ): Promise<readonly Rejection[] | undefined>;
-  /** By its id or the client's own. */
-  rejection(id: string, account: AccountId): Promise<Rejection | undefined>;
+  /** By its id; with an account, also by the client's own id. */
+  rejection(id: string, account: AccountId | undefined): Promise<Rejection | undefined>;
 }
 
 /** Kept of an account, minute and code in each control plane. */

@@ -74,19 +74,18 @@ export interface RequestLog {
     fromMs: number,
     limit: number,
   ): Promise<{ readonly requests: readonly LoggedRequest[]; readonly hasMore: boolean }>;
-  /** Without an account: of any account. Throws requestUnknown. */
-  find(id: string, account: AccountId | undefined): Promise<readonly LoggedRequest[]>;
-  /** Requests that no host recorded, newest first. `after`: last id of the previous page. Throws requestUnknown, ReportTooLong. */
+  /** Requests that no host recorded, newest first; without an account, of all, for an operator. `after`: last id of the previous page. Throws requestUnknown, ReportTooLong. */
   rejections(
-    account: AccountId,
+    caller: AccountId,
+    account: AccountId | undefined,
     filter: RejectionFilter,
     after: string | undefined,
     limit: number,
   ): Promise<{ readonly rejections: readonly Rejection[]; readonly hasMore: boolean }>;
-  /** As `find`, and if no host recorded the request, how it was rejected. Throws requestUnknown. */
-  findOwn(
+  /** Attempts, or if no host recorded the request, how it was rejected. Without an account: of any account. Throws requestUnknown. */
+  find(
     id: string,
-    account: AccountId,
+    account: AccountId | undefined,
   ): Promise<{ readonly attempts: readonly LoggedRequest[]; readonly rejection: Rejection | undefined }>;
 }
 
@@ -108,17 +107,12 @@ export function createRequestLog({ store }: { readonly store: RequestLogStore })
       const found = await store.failures(fromMs, limit + 1);
       return { requests: found.slice(0, limit), hasMore: found.length > limit };
     },
-    async find(id, account) {
-      const attempts = await store.attempts(id, account);
-      if (attempts.length === 0) throw requestUnknown();
-      return attempts;
-    },
-    async rejections(account, filter, after, limit) {
+    async rejections(_caller, account, filter, after, limit) {
       const found = await store.rejections(account, filter, after, limit + 1);
       if (!found) throw requestUnknown();
       return { rejections: found.slice(0, limit), hasMore: found.length > limit };
     },
-    async findOwn(id, account) {
+    async find(id, account) {
       const attempts = await store.attempts(id, account);
       const rejection = attempts.length > 0 ? undefined : await store.rejection(id, account);
       if (attempts.length === 0 && !rejection) throw requestUnknown();

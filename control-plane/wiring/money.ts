@@ -140,7 +140,7 @@ export async function createMoney(deps: {
     requestLog: {
       ...requestLog,
       list: (account, ...asked) => reports.run(account, () => requestLog.list(account, ...asked)),
-      rejections: (account, ...asked) => reports.run(account, () => requestLog.rejections(account, ...asked)),
+      rejections: (caller, ...asked) => reports.run(caller, () => requestLog.rejections(caller, ...asked)),
       failures: (caller, ...asked) => reports.run(caller, () => requestLog.failures(caller, ...asked)),
     } satisfies RequestLog,
     rejections,

@@ -2413,6 +2413,7 @@ export interface Responses {
       note: string;
     }[];
   };
+  "POST /v1/admin/accounts/{uid}/views": {};
   "POST /v1/admin/accounts/{uid}/credit": {
     uid: string;
     email: string;
@@ -3990,6 +3991,45 @@ export interface Responses {
     }[];
     has_more: boolean;
   };
+  "GET /v1/admin/rejected-requests": {
+    requests: {
+      request_id: string;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * HTTP status
+       */
+      status: number;
+      /**
+       * Code of the error: /docs/errors
+       */
+      code: string;
+      /**
+       * As the request named it; empty: none, a text that is no name, or the body was not read
+       */
+      model: string;
+      /**
+       * Id of the key; empty: without a key
+       */
+      token_id: string;
+      /**
+       * Path with the names of its parameters
+       */
+      path: string;
+      /**
+       * x-request-id of the client
+       */
+      client_request_id: string | null;
+      /**
+       * Later ones of the same minute and code that are not listed: at most 5 per code (1 after the first 300 of a day), 20 in all, and 2,000 a day are
+       */
+      others: number;
+      account: string;
+    }[];
+    has_more: boolean;
+  };
   "GET /v1/admin/requests/{request_id}": {
     attempts: {
       request_id: string;
@@ -4054,6 +4094,42 @@ export interface Responses {
       deploy_id: string;
       instance_id: string;
     }[];
+    rejection?: {
+      request_id: string;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * HTTP status
+       */
+      status: number;
+      /**
+       * Code of the error: /docs/errors
+       */
+      code: string;
+      /**
+       * As the request named it; empty: none, a text that is no name, or the body was not read
+       */
+      model: string;
+      /**
+       * Id of the key; empty: without a key
+       */
+      token_id: string;
+      /**
+       * Path with the names of its parameters
+       */
+      path: string;
+      /**
+       * x-request-id of the client
+       */
+      client_request_id: string | null;
+      /**
+       * Later ones of the same minute and code that are not listed: at most 5 per code (1 after the first 300 of a day), 20 in all, and 2,000 a day are
+       */
+      others: number;
+      account: string;
+    };
   };
   "GET /v1/usage/users": {
     users: {

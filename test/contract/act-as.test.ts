@@ -107,6 +107,19 @@ describe("X-Stoker-Act-As", () => {
     expect(entries).toMatchObject([{ subject: bob.uid, account: bob.uid }]);
   });
 
+  it("records each begin and end of a view in the console, however close together", async () => {
+    const bob = await createCustomer();
+    const call = `POST /v1/admin/accounts/${bob.uid}/views` as const;
+    for (const state of ["begin", "end", "begin", "end"]) await succeed({ call, key: operatorKey, body: { state } });
+    const { entries } = await succeed({
+      call: `GET /v1/admin/audit?account=${bob.uid}&action=account`,
+      key: operatorKey,
+    });
+    expect(entries.map(({ action }: { action: string }) => action)).toEqual([
+      ...["account.view_end", "account.view_begin", "account.view_end", "account.view_begin", "account.create"],
+    ]);
+  });
+
   it("does not compute what the account owes, which could suspend it", async () => {
     const bob = await createCustomer();
     const path = "/payment/checklist?compute_owed=true";

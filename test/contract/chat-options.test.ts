@@ -51,6 +51,22 @@ describe("an unknown field", () => {
     expect(error.message).toContain(message);
   });
 
+  it("webhook is refused with the endpoint that has it", async () => {
+    const answer = await edge.post(path, chat({ webhook: "https://example.com/hook" }));
+    const { error } = (await answer.json()) as { error: { message: string; code: string; param: string } };
+    expect([answer.status, error.code, error.param]).toEqual([400, "webhook_unsupported", "webhook"]);
+    expect(error.message).toContain("`POST /v1/inference/MODEL`");
+  });
+
+  it.each(["/v1/embeddings", "/v1/images/generations", "/v1/responses", "/v1/audio/speech", "/v1/messages"])(
+    "webhook is refused by %s",
+    async (endpoint) => {
+      const fields = { messages: [{ role: "user", content: "a" }], input: "a", prompt: "a", max_tokens: 1 };
+      const answer = await edge.post(endpoint, { model: "org/model", ...fields, webhook: "https://example.com/hook" });
+      expect([answer.status, await answer.text()]).toEqual([400, expect.stringContaining("/v1/inference/MODEL")]);
+    },
+  );
+
   it("of another server is ignored, however many there are", async () => {
     route(first());
     const others = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`other_option_${n}`, n]));

@@ -71,10 +71,37 @@ it("shows daily usage and the outcome of a request", async () => {
   expect(wrong).toMatchObject({ code: 2, out: "" });
   const shown = await stoker(apiKey, "request", "get", "RequestOfAda");
   expect(shown.out, shown.err).toContain("5 ms queued, first byte after 20 ms, 250 ms total\ntokens   6 in, 3 out\n");
-  expect((await stoker(apiKey, "request", "get", "unknown")).code).toBe(4);
+  const unknown = await stoker(apiKey, "request", "get", "unknown");
+  expect(unknown.code).toBe(4);
+  expect(unknown.err).not.toContain("--anybody");
   const listed = await stoker(adminKey, "request", "list", "--account", ada.account, "--failed");
   expect(listed.out, listed.err).toContain("RequestOfAda");
 });
+
+it("lists rejected requests of one account and of all for operators", async () => {
+  const ofAda = new RegExp(`RejectedOfAda.+${ada.account}.+404 +model_not_found`);
+  for (const args of [
+    ["request", "list", "--rejected", "--account", ada.account],
+    ["request", "list", "--rejected", "--anybody"],
+    ["admin", "failures", "--rejected"],
+  ]) {
+    const { out, err } = await stoker(adminKey, ...args);
+    expect(out, err).toMatch(ofAda);
+  }
+  const others = await stoker(adminKey, "request", "list", "--rejected", "--account", "u:1");
+  expect(others.out, others.err).not.toContain("RejectedOfAda");
+  expect((await stoker(adminKey, "admin", "failures")).out).toContain(ada.account);
+  expect(await stoker(adminKey, "request", "list", "--anybody")).toMatchObject({ code: 2, out: "" });
+  expect(await stoker(apiKey, "request", "list", "--rejected", "--anybody")).toMatchObject({ code: 3, out: "" });
+}, 60_000);
+
+it("names --anybody to an operator whose request belongs to another account", async () => {
+  const missing = await stoker(adminKey, "request", "get", "RejectedOfAda");
+  expect(missing).toMatchObject({ code: 4, out: "" });
+  expect(missing.err).toContain("For a request of another account, add --anybody.");
+  const found = await stoker(adminKey, "request", "get", "RejectedOfAda", "--anybody");
+  expect(found.out, found.err).toContain(`account  ${ada.account}\nrejected model_not_found, HTTP 404\n`);
+}, 60_000);
 
 it("reports further requests and continues after the last one", async () => {
   expect((await stoker(apiKey, "request", "list")).err).not.toContain("More requests");

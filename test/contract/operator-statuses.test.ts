@@ -34,10 +34,12 @@ const changes: readonly Pick<StatusRow, "call" | "body">[] = [
   { call: `POST ${one}/suspend`, body: { reason: "admin", note: "abuse" } },
   { call: `POST ${one}/lift`, body: { note: "settled" } },
 ];
+const view = { call: `POST ${one}/views`, body: { state: "begin" } } as const;
 const endpoints: readonly Pick<StatusRow, "call" | "body">[] = [
   { call: "GET /v1/admin/accounts" },
   { call: `GET ${one}` },
   ...changes,
+  view,
   { call: "GET /v1/admin/audit" },
   { call: "GET /v1/admin/audit/export" },
 ];
@@ -88,6 +90,7 @@ const rows: readonly StatusRow[] = [
     { call: `POST ${unknown}/credit` as const, body: { amount_usd: 5, note: "n" } },
     { call: `POST ${unknown}/suspend` as const, body: { note: "n" } },
     { call: `POST ${unknown}/lift` as const, body: { note: "n" } },
+    { call: `POST ${unknown}/views` as const, body: { state: "end" } },
   ].map((row): StatusRow => ({ ...row, key: operatorKey, status: 404, holds: { code: "account_not_found" } })),
   {
     call: `PATCH ${one}`,
@@ -141,6 +144,13 @@ const rows: readonly StatusRow[] = [
     body: { amount_usd: 5, note: "n" },
     status: 400,
     holds: { code: "bad_request" },
+  },
+  {
+    call: `POST ${one}/views`,
+    key: operatorKey,
+    body: { state: "pause" },
+    status: 422,
+    holds: { detail: [{ loc: ["body", "state"], type: "enum" }] },
   },
   {
     call: `POST ${one}/suspend`,

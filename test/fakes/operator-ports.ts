@@ -40,6 +40,7 @@ export function fakeOperator(ada: Caller): Operator {
     accounts: () => Promise.resolve({ accounts: [detail], nextCursor: null }),
     account: known,
     noteView: async () => {},
+    noteViewState: async (account) => void (await known(account)),
     actAs: async (account, { by }) => {
       await known(account);
       return { ...ada, role: "read", operator: by as AccountId };

@@ -96,16 +96,16 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
         requests: [{ ...request, endReason: "engine_error" }].slice(0, limit),
         hasMore: false,
       }),
-      find: async (id, whose) => {
-        if (id !== request.id || (whose !== undefined && whose !== account)) throw requestUnknown();
-        return [request];
-      },
-      rejections: async (whose, _filter, after, limit) => {
+      rejections: async (_caller, whose, _filter, after, limit) => {
         if (after !== undefined && after !== rejection.id) throw requestUnknown();
-        return { rejections: whose === account ? [rejection].slice(0, limit) : [], hasMore: false };
+        return {
+          rejections: whose === undefined || whose === account ? [rejection].slice(0, limit) : [],
+          hasMore: false,
+        };
       },
-      findOwn: async (id, whose) => {
-        if (whose !== account || (id !== request.id && id !== rejection.id)) throw requestUnknown();
+      find: async (id, whose) => {
+        if ((whose !== undefined && whose !== account) || (id !== request.id && id !== rejection.id))
+          throw requestUnknown();
         return id === request.id ? { attempts: [request], rejection: undefined } : { attempts: [], rejection };
       },
     },

@@ -14,6 +14,7 @@ import {
   LiftRequest,
   Page,
   SuspendRequest,
+  ViewState,
 } from "../operator/operator-schemas.ts";
 import { renderDetail, renderSummary } from "../operator/render-operator.ts";
 import { NewAccount } from "./account-schemas.ts";
@@ -87,6 +88,14 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
       const act = actOf(caller, reply, body.note ?? "");
       return renderDetail(await operator.changeAccount(params.uid as AccountId, change, act));
     },
+  });
+
+  admin.post("/v1/admin/accounts/:uid/views", {
+    summary: "Record in the audit log that a view of the account in the console begins or ends",
+    body: ViewState,
+    refusals: [404],
+    handler: ({ caller, params, body, reply }) =>
+      operator.noteViewState(params.uid as AccountId, body.state, actOf(caller, reply, "")),
   });
 
   addAdminCreditRoutes(endpoints, operator);

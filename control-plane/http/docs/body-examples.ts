@@ -213,6 +213,7 @@ const operator: Examples = {
   "POST /v1/admin/accounts": { email: "ada@example.com", display_name: "ada", credit_usd: 10 },
   "PATCH /v1/admin/accounts/{uid}": { is_admin: true, ...note },
   "POST /v1/admin/accounts/{uid}/credit": { amount_usd: 25, ...note },
+  "POST /v1/admin/accounts/{uid}/views": { state: "begin" },
   "POST /v1/admin/accounts/{uid}/suspend": { reason: "admin", ...note },
   "POST /v1/admin/accounts/{uid}/lift": { reason: "admin", ...note },
   "PUT /v1/admin/deployments/{deploy_id}/prefix-cache": { shared: true, ...note },

@@ -203,6 +203,14 @@ export const webhookWithStream = () =>
     param: "webhook",
   });
 
+/** Ignored, it would cost the customer an answer that nobody waits for. */
+export const webhookUnsupported = () =>
+  badRequest(
+    "webhook_unsupported",
+    "`webhook` is not a field of this endpoint. Send the request to `POST /v1/inference/MODEL`, in the fields of the model's task.",
+    { param: "webhook" },
+  );
+
 /** An empty body is a missing field, not malformed JSON. */
 export const bodyMissing = () =>
   invalid("body_missing", "A request body is required. Send one JSON object.", { isMissing: true });

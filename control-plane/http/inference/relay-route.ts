@@ -14,6 +14,7 @@ import type { RequestState } from "../core/request-state.ts";
 import type { Refusal } from "../errors/error-body.ts";
 import { compatError } from "../errors/error-body.ts";
 import { inferenceRefusals } from "../errors/error-responses.ts";
+import { webhookUnsupported } from "../errors/errors.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
 import { writeRefusal } from "../errors/write-refusal.ts";
 import { BufferedSink, type SentAnswer, type WholeAnswer } from "./buffered-sink.ts";
@@ -75,9 +76,19 @@ export interface Relays {
 }
 
 export function createRelays(spine: Spine, deps: OnceDeps): Relays {
-  function serve(request: KeyedInput, state: RequestState, res: ServerResponse, read: Read): void {
-    if (isKeyed(request)) void relayOnce(spine, deps, request, state, res, read);
-    else relay(spine, read(), state, res);
+  function serve(
+    request: KeyedInput & { readonly body: unknown },
+    state: RequestState,
+    res: ServerResponse,
+    read: Read,
+  ): void {
+    const checked = () => {
+      // Native requests with a webhook run later: none comes here.
+      if ((request.body as { readonly webhook?: unknown } | null)?.webhook != null) throw webhookUnsupported();
+      return read();
+    };
+    if (isKeyed(request)) void relayOnce(spine, deps, request, state, res, checked);
+    else relay(spine, checked(), state, res);
   }
   return {
     json: (read) => (request, state, res) => {

@@ -156,6 +156,9 @@ export const RejectedRequest = Type.Object({
 });
 export type RejectedRequest = Static<typeof RejectedRequest>;
 const RejectedPage = Type.Object({ requests: Type.Array(RejectedRequest), has_more: Type.Boolean() });
+export const AdminRejectedRequest = Type.Object({ ...RejectedRequest.properties, account: Type.String() });
+export type AdminRejectedRequest = Static<typeof AdminRejectedRequest>;
+const AdminRejectedPage = Type.Object({ requests: Type.Array(AdminRejectedRequest), has_more: Type.Boolean() });
 
 const RejectedQuery = Type.Object({
   model: RequestsQuery.properties.model,
@@ -167,11 +170,19 @@ const RejectedQuery = Type.Object({
   limit: RequestsQuery.properties.limit,
 });
 
+const AdminRejectedQuery = Type.Object({
+  account: Type.Optional(named({ description: "uid of the account; default: all accounts" })),
+  ...RejectedQuery.properties,
+});
+
 const Attempts = Type.Object({
   attempts: Type.Array(RequestRecord),
   rejection: Type.Optional(RejectedRequest),
 });
-const AdminAttempts = Type.Object({ attempts: Type.Array(AdminRequestRecord) });
+const AdminAttempts = Type.Object({
+  attempts: Type.Array(AdminRequestRecord),
+  rejection: Type.Optional(AdminRejectedRequest),
+});
 
 const params = Type.Object({ request_id: Type.String({ maxLength: 256, pattern: "^[^\\u0000]*$" }) });
 
@@ -212,16 +223,21 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     },
   });
 
+  const rejectionsOf = (caller: AccountId, account: AccountId | undefined, query: Static<typeof RejectedQuery>) => {
+    const { from = "now-7d", to, after, limit = 50, model, key, code } = query;
+    const range = readRange(from, to, Date.now());
+    return requestLog.rejections(caller, account, { ...range, model, key, code }, after, limit);
+  };
+
   own.get("/v1/rejected-requests", {
     isOpenToOperators: true,
     summary: "List requests that were rejected before a host recorded them, newest first",
     query: RejectedQuery,
     answer: RejectedPage,
     refusals: [404, 429],
-    async handler({ caller, query: { from = "now-7d", to, after, limit = 50, ...filter } }) {
-      const range = readRange(from, to, Date.now());
-      const page = await requestLog.rejections(caller.account, { ...range, ...filter }, after, limit);
-      return { requests: page.rejections.map(renderRejection), has_more: page.hasMore };
+    async handler({ caller, query }) {
+      const { rejections, hasMore } = await rejectionsOf(caller.account, caller.account, query);
+      return { requests: rejections.map(renderRejection), has_more: hasMore };
     },
   });
 
@@ -232,7 +248,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     answer: Attempts,
     refusals: [404],
     async handler({ caller, params: { request_id: id } }) {
-      const { attempts, rejection } = await requestLog.findOwn(id, caller.account);
+      const { attempts, rejection } = await requestLog.find(id, caller.account);
       return { attempts: attempts.map(renderRequest), ...(rejection && { rejection: renderRejection(rejection) }) };
     },
   });
@@ -260,14 +276,29 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     },
   });
 
+  admin.get("/v1/admin/rejected-requests", {
+    summary: "List requests of all accounts or one that were rejected before a host recorded them, newest first",
+    query: AdminRejectedQuery,
+    answer: AdminRejectedPage,
+    refusals: [404, 429],
+    async handler({ caller, query: { account, ...query } }) {
+      const { rejections, hasMore } = await rejectionsOf(caller.account, account as AccountId | undefined, query);
+      return { requests: rejections.map(renderRejectionForOperator), has_more: hasMore };
+    },
+  });
+
   admin.get("/v1/admin/requests/:request_id", {
     summary: "List attempts of a request of any account",
     params,
     answer: AdminAttempts,
     refusals: [404],
-    handler: async ({ params: { request_id: id } }) => ({
-      attempts: (await requestLog.find(id, undefined)).map(renderRequestForOperator),
-    }),
+    async handler({ params: { request_id: id } }) {
+      const { attempts, rejection } = await requestLog.find(id, undefined);
+      return {
+        attempts: attempts.map(renderRequestForOperator),
+        ...(rejection && { rejection: renderRejectionForOperator(rejection) }),
+      };
+    },
   });
 }
 
@@ -330,6 +361,11 @@ const renderRejection = (one: Rejection): RejectedRequest => ({
   path: one.route,
   client_request_id: one.label,
   others: one.otherCount,
+});
+
+const renderRejectionForOperator = (one: Rejection): AdminRejectedRequest => ({
+  ...renderRejection(one),
+  account: one.account,
 });
 
 const renderRequestForOperator = (one: LoggedRequest): AdminRequestRecord => ({

@@ -72,6 +72,10 @@ export const SuspendRequest = Type.Object({
   note: Note,
 });
 
+export const ViewState = Type.Object({
+  state: Type.Unsafe<"begin" | "end">({ type: "string", enum: ["begin", "end"] }),
+});
+
 export const LiftRequest = Type.Object({
   reason: Type.Optional(
     Type.Unsafe<SuspendReason | null>({

@@ -95,8 +95,8 @@ export function createAdminStore(db: Db): AdminAccountStore {
         return "done";
       }),
 
-    noteView: (account, act) =>
-      inTransaction(db, (trx) => auditAct(trx, act, { action: "account.view", subject: account, account })),
+    noteView: (account, act, action) =>
+      inTransaction(db, (trx) => auditAct(trx, act, { action, subject: account, account })),
   });
 }
 

@@ -48,34 +48,34 @@ export function createRejectionStore(db: Db): RejectionStore {
     },
 
     async rejections(account, { fromMs, toMs, model, key, code }, after, limit) {
-      let query = rejected
-        .where("accountId", "=", account)
-        .where("at", ">=", new Date(fromMs))
-        .where("at", "<", new Date(toMs));
+      let query = rejected.where("at", ">=", new Date(fromMs)).where("at", "<", new Date(toMs));
+      if (account !== undefined) query = query.where("accountId", "=", account);
       if (model !== undefined) query = query.where("model", "=", model);
       if (key !== undefined) query = query.where("keyId", "=", key);
       if (code !== undefined) query = query.where("code", "=", code);
       if (after !== undefined) {
-        const place = await db
+        let last = db
           .selectFrom("rejectedRequest")
           .select(sql<string>`at::text`.as("at"))
-          .where("requestId", "=", after)
-          .where("accountId", "=", account)
-          .executeTakeFirst();
+          .where("requestId", "=", after);
+        if (account !== undefined) last = last.where("accountId", "=", account);
+        const place = await last.executeTakeFirst();
         if (!place) return undefined;
-        query = query.where(sql<boolean>`(at, request_id) < (${place.at}::timestamptz, ${after})`);
+        const at = sql<Date>`${place.at}::timestamptz`;
+        query = query.where("at", "<=", at).where(sql<boolean>`(at, request_id) < (${at}, ${after})`);
       }
       const page = query.orderBy("at", "desc").orderBy("requestId", "desc").limit(limit);
       return (await page.execute().catch(tooLong("Looking through these requests"))).map(rejectionOf);
     },
 
     async rejection(id, account) {
-      const found = await rejected
-        .where("accountId", "=", account)
-        .where((is) => is.or([is("requestId", "=", id), is("label", "=", id)]))
-        .orderBy("at", "desc")
-        .limit(1)
-        .executeTakeFirst();
+      const named =
+        account === undefined
+          ? rejected.where("requestId", "=", id)
+          : rejected
+              .where("accountId", "=", account)
+              .where((is) => is.or([is("requestId", "=", id), is("label", "=", id)]));
+      const found = await named.orderBy("at", "desc").limit(1).executeTakeFirst();
       return found && rejectionOf(found);
     },
   });

@@ -44,27 +44,37 @@ it("lists rejected requests of the account by page and filter, once each, and fi
 
   const ids: string[] = [];
   for (let after: string | undefined; ; after = ids.at(-1)) {
-    const { rejections, hasMore } = await log.rejections(account, period, after, 3);
+    const { rejections, hasMore } = await log.rejections(account, account, period, after, 3);
     ids.push(...rejections.map(({ id }) => id));
     if (!hasMore) break;
   }
   expect(ids).toEqual([6, 5, 4, 3, 2, 1, 0].map((n) => `rejected-${n}`));
-  const [newest] = (await log.rejections(account, period, undefined, 1)).rejections;
+  const [newest] = (await log.rejections(account, account, period, undefined, 1)).rejections;
   expect(newest).toEqual({ ...all[6], otherCount: 4 });
   const listed = async (filter: object) =>
-    (await log.rejections(account, { ...period, ...filter }, undefined, 50)).rejections.map(({ id }) => id);
+    (await log.rejections(account, account, { ...period, ...filter }, undefined, 50)).rejections.map(({ id }) => id);
   expect(await listed({ code: "funds_used_up" })).toEqual(["rejected-3"]);
   expect(await listed({ model: "org/other" })).toEqual(["rejected-3"]);
   expect(await listed({ key: "other" })).toEqual([]);
 
-  expect(await log.findOwn("mine", account)).toMatchObject({ attempts: [], rejection: { id: "rejected-3" } });
-  expect(await log.findOwn("rejected-0", account)).toMatchObject({ rejection: { code: "model_not_found" } });
+  expect(await log.find("mine", account)).toMatchObject({ attempts: [], rejection: { id: "rejected-3" } });
+  expect(await log.find("rejected-0", account)).toMatchObject({ rejection: { code: "model_not_found" } });
   for (const [id, of] of [
     ["rejected-0", stranger],
     ["unknown", account],
   ] as const)
-    await expect(log.findOwn(id, of)).rejects.toMatchObject({ code: "request_not_found" });
-  await expect(log.rejections(stranger, period, "rejected-0", 1)).rejects.toMatchObject({ code: "request_not_found" });
+    await expect(log.find(id, of)).rejects.toMatchObject({ code: "request_not_found" });
+  await expect(log.rejections(stranger, stranger, period, "rejected-0", 1)).rejects.toMatchObject({
+    code: "request_not_found",
+  });
+
+  const ofAll = await log.rejections(stranger, undefined, period, undefined, 50);
+  expect(ofAll.rejections.map(({ id }) => id)).toEqual(["rejected-99", ...ids]);
+  expect(ofAll.rejections.find(({ id }) => id === "rejected-99")).toMatchObject({ account: stranger });
+  const next = await log.rejections(stranger, undefined, period, "rejected-5", 2);
+  expect(next).toMatchObject({ rejections: [{ id: "rejected-4" }, { id: "rejected-3" }], hasMore: true });
+  expect(await log.find("rejected-99", undefined)).toMatchObject({ rejection: { account: stranger } });
+  await expect(log.find("mine", undefined)).rejects.toMatchObject({ code: "request_not_found" });
 });
 
 it("leaves out one that PostgreSQL refuses, and those of deleted accounts, and writes the others", async () => {
@@ -92,9 +102,10 @@ it("leaves out a request that a host has recorded, and deletes expired ones", as
     [usageRecord(account, { input: 1, output: 1 }, { requestId: "rejected-1" as RequestId })],
     "1",
   );
-  const ids = async () => (await log.rejections(account, period, undefined, 50)).rejections.map(({ id }) => id);
+  const ids = async () =>
+    (await log.rejections(account, account, period, undefined, 50)).rejections.map(({ id }) => id);
   expect(await ids()).toEqual(["rejected-2", "rejected-0"]);
-  expect(await log.findOwn("rejected-1", account)).toMatchObject({ attempts: [{ attempt: 1 }], rejection: undefined });
+  expect(await log.find("rejected-1", account)).toMatchObject({ attempts: [{ attempt: 1 }], rejection: undefined });
   const retention = createRetentionStore(world.db);
   expect(await retention.deleteBefore("rejected-requests", new Date(atMs + 500), 1)).toBe(1);
   expect(await retention.deleteBefore("rejected-requests", new Date(atMs + 500), 10)).toBe(1);

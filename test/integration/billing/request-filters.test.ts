@@ -86,11 +86,13 @@ describe("the request log", () => {
     expect(await found({ endReason: "stop", key: "k1" })).toEqual(["old", "plain"]);
     expect(await found({ onlyFailed: true, key: "k2" })).toEqual(["slow"]);
 
-    const [ann] = await requests.find(records.ann.requestId, account);
-    expect(ann).toMatchObject({ user: "ann", httpStatus: 200 });
+    const { attempts } = await requests.find(records.ann.requestId, account);
+    expect(attempts).toMatchObject([{ user: "ann", httpStatus: 200 }]);
     await createEndUserStore(world.db).eraseEndUser(account, "ann");
-    expect(await requests.find(records.ann.requestId, account)).toMatchObject([{ user: null }]);
-    expect(await requests.find(records.old.requestId, account)).toMatchObject([{ user: null, httpStatus: 0 }]);
+    expect(await requests.find(records.ann.requestId, account)).toMatchObject({ attempts: [{ user: null }] });
+    expect(await requests.find(records.old.requestId, account)).toMatchObject({
+      attempts: [{ user: null, httpStatus: 0 }],
+    });
   });
 
   it("lists failures of all accounts, newest first, without voided attempts and GPU minutes", async () => {

@@ -253,12 +253,12 @@ describe("the log of requests", () => {
     expect(failed.requests.map(({ model, charge }) => [model, charge])).toEqual([["acme/other", 2n * tokenPrice]]);
     expect((await requests.list(account, { ...all, model: "acme/model" }, undefined, 10)).requests).toHaveLength(3);
 
-    expect((await requests.find(again.requestId, account)).map(({ attempt, isVoided }) => [attempt, isVoided])).toEqual(
-      [
-        [1, true],
-        [2, false],
-      ],
-    );
+    expect(
+      (await requests.find(again.requestId, account)).attempts.map(({ attempt, isVoided }) => [attempt, isVoided]),
+    ).toEqual([
+      [1, true],
+      [2, false],
+    ]);
     expect(await requests.find(again.requestId, undefined)).toHaveLength(2);
     await expect(requests.find(again.requestId, stranger)).rejects.toMatchObject({ code: "request_not_found" });
     await expect(requests.list(stranger, all, again.requestId, 10)).rejects.toMatchObject({
@@ -301,7 +301,7 @@ describe("the log of requests", () => {
     labels.note(record.requestId as RequestId, "mine", account);
     await labels.stop();
     const requests = createRequestLog({ store: createRequestLogStore(world.db) });
-    expect((await requests.find("mine", account)).map(({ id }) => id)).toEqual([record.requestId]);
+    expect((await requests.find("mine", account)).attempts.map(({ id }) => id)).toEqual([record.requestId]);
     await expect(requests.find("mine", stranger)).rejects.toMatchObject({ code: "request_not_found" });
     await expect(requests.find("mine", undefined)).rejects.toMatchObject({ code: "request_not_found" });
   });
