@@ -6,7 +6,8 @@ export const dryRunOption = (shown: string): readonly [string, string] => [
   `${shown}; changes nothing; exits with 0 if it would work, with 1 if not`,
 ];
 
-/** Sets the exit code of a dry run. */
-export function endDryRun(wouldWork: boolean): void {
-  process.exitCode = wouldWork ? exitCode.done : exitCode.failed;
+/** Sets the exit code of a dry run. `repository` unknown: nobody knows whether it would work. */
+export function endDryRun(wouldWork: boolean, repository?: string): void {
+  const works = repository === "unknown" ? exitCode.unavailable : exitCode.done;
+  process.exitCode = wouldWork ? works : exitCode.failed;
 }

@@ -371,6 +371,7 @@ async function createModels(core: Core) {
     gpuDefaults: config.quotas.gpus,
     stats: money.stats,
     lookAtRepo: createHubLook(config.hubEndpoint),
+    leastBytes: catalogue.leastBytes,
     demoModel: createDemoModels(config.demoModelsDirs),
     shapeOf: createHubShape(config.hubEndpoint),
     adapterUrlRules: { allowsPrivate: config.adapters.allowsPrivateUrls, blocked: config.webhooks.blocked },

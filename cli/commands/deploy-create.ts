@@ -43,9 +43,7 @@ export function addDeployCreate(program: Command): void {
     if (!flags.dryRun) return void (await create(terminal, model, flags));
     const found = await dryRun(terminal, model, flags);
     terminal.show(found, dryRunText);
-    endDryRun(found.fits);
-    // Nobody knows whether it would work.
-    if (found.fits && found.repository === "unknown") process.exitCode = exitCode.unavailable;
+    endDryRun(found.fits, found.repository);
   };
   addCreateOptions(
     deploy.command("create <model>").example("stoker deploy create Qwen/Qwen3-8B --gpu H100-80GB --max 4"),

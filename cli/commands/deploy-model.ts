@@ -18,6 +18,8 @@ interface Choice {
   readonly count: number;
   readonly usd_per_hour: number;
   readonly fits: boolean;
+  /** `unknown`: the GPUs are free, but the hub cannot be reached. */
+  readonly repository: string;
   /** Why it does not fit. */
   readonly reason: string;
 }
@@ -41,7 +43,7 @@ const maxChoices = 12;
 
 export function addDeployModel(program: Command): void {
   const deploy = deployGroup(program)
-    .usage("[options] <model> | <command>")
+    .usage("<model> [--gpu <type>] [--dry-run] [--yes] | <command>")
     .example("stoker deploy Qwen/Qwen3-8B")
     .example("stoker deploy Qwen3-8B --gpu H100-80GB --dry-run");
   // The default command of the group: `stoker deploy NAME`.
@@ -87,7 +89,7 @@ async function deployModel(
   const plan = await planOf(terminal, name, known, flags);
   if (given.dryRun) {
     terminal.show(plan, planText);
-    return endDryRun(plan.chosen !== null);
+    return endDryRun(plan.chosen !== null, plan.chosen?.repository);
   }
   if (!terminal.isStructured) terminal.progress(planText(plan));
   const { chosen } = plan;
@@ -116,6 +118,7 @@ async function planOf(terminal: Terminal, model: string, known: Known | null, fl
       count,
       usd_per_hour,
       fits: found.fits,
+      repository: found.repository,
       reason: found.fits ? uncheckedText(found.repository) : (why?.why ?? "no such host"),
     });
   }
@@ -143,7 +146,7 @@ function planText({ model, known, memory_bytes: bytes, choices, chosen }: Plan):
   const rows = choices.map((one) => [
     `${one === chosen ? "*" : " "} ${configOf(one)}`,
     one.usd_per_hour.toFixed(2),
-    one.fits ? "yes" : "no",
+    one.fits ? (one.repository === "unknown" ? "unknown" : "yes") : "no",
     one.reason,
   ]);
   return [

@@ -2,12 +2,13 @@ import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Command, nodeGroup } from "../command.ts";
+import { confirm } from "../confirm.ts";
 import { counted } from "../counted.ts";
 import { dryRunOption, endDryRun } from "../dry-run.ts";
 import type { Node } from "../node.ts";
 import { hostName, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
-import type { Terminal } from "../terminal.ts";
+import { isoTime, type Terminal } from "../terminal.ts";
 
 const root = "/v1/admin/nodes";
 const pauseMs = 2_000;
@@ -22,6 +23,7 @@ interface DrainFlags {
   readonly note: string;
   readonly wait: boolean;
   readonly dryRun?: boolean;
+  readonly yes?: boolean;
 }
 
 type Proposal = NonNullable<Responses["GET /v1/admin/nodes/rebalance"]["proposal"]>;
@@ -46,8 +48,12 @@ export function addNodeOperations(program: Command): void {
 
   node
     .command("drain")
-    .description("drain a host: start a replacement of each instance elsewhere before stopping it")
+    .description(
+      "drain a host: start a replacement of each instance elsewhere before stopping it; " +
+        "asks first if one cannot move; `stoker node uncordon` undoes it",
+    )
     .example("stoker node drain gpu-1 --deadline 30m")
+    .example("stoker node drain gpu-1 --dry-run")
     .argument("<node>", "id or name", hostName)
     .addOption(
       new Option("--deadline <time>", "time until running requests are cancelled")
@@ -70,8 +76,10 @@ export function addNodeOperations(program: Command): void {
         const preview = await terminal.api.call<Preview>("GET", `${of(id)}/drain-preview`);
         return terminal.show(preview, flags.force ? forceText : previewText);
       }
+      if (!flags.force) await confirmEnds(terminal, `${of(id)}/drain-preview`, flags);
       const body = { deadline_seconds: flags.force ? 0 : flags.deadline, note: flags.note };
       const started = await terminal.api.call<Progress>("POST", `${of(id)}/drain`, body);
+      terminal.progress(`Undo: \`stoker node uncordon ${id}\``);
       const last = flags.wait ? await waitUntilEmpty(terminal, started) : started;
       terminal.show(last, progressText);
     });
@@ -126,6 +134,19 @@ export function addNodeOperations(program: Command): void {
       terminal.show(proposal, proposalText);
       endDryRun(proposal !== null);
     });
+}
+
+/** Prints which instances would end at the deadline without a replacement, and asks. Throws CliError if the answer is no. */
+async function confirmEnds(terminal: Terminal, path: string, { deadline, yes }: DrainFlags): Promise<void> {
+  const preview = await terminal.api.call<Preview>("GET", path);
+  const ending = preview.instances.filter(({ outcome }) => outcome === "waits");
+  if (ending.length === 0) return;
+  terminal.progress(previewText(preview));
+  const end = isoTime(Math.floor(Date.now() / 1000) + deadline);
+  terminal.progress(
+    `At ${end} these end without a replacement: ${ending.map((one) => `${one.deploy_name} (${one.instance_id})`).join(", ")}.`,
+  );
+  if (!yes) await confirm("stoker node drain", () => `Drain ${preview.name}?`);
 }
 
 /** Does not wait for instances that stay until their owners stop them. */

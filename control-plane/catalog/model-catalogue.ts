@@ -44,6 +44,8 @@ export interface CatalogueModel extends CatalogueEntry {
 export interface ModelCatalogue {
   /** Models whose name or task contains the text, by name. */
   search(text: string, task: string | undefined): readonly CatalogueModel[];
+  /** Bytes of the smallest weights of a model by its name; 0: unknown. */
+  leastBytes(name: string): number;
   /** Reads the operator's source now and then every hour. An unusable source keeps the known entries. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -74,6 +76,10 @@ export async function openModelCatalogue(source: string | undefined, log: Logger
           (task === undefined || model.task === task) &&
           (model.name.toLowerCase().includes(wanted) || model.task.includes(wanted)),
       );
+    },
+    leastBytes(name) {
+      const sizes = models.find((model) => model.name === name)?.sizes ?? [];
+      return sizes.length === 0 ? 0 : Math.min(...sizes.map(({ gib }) => gib)) * 1024 ** 3;
     },
     async run(signal) {
       if (source === undefined) return;

@@ -23,6 +23,8 @@ interface PlacementPreviewDeps extends Omit<CreateDeps, "store" | "shapeOf"> {
   readonly store: Pick<DeploymentStore, "get" | "instances" | "refusalOf">;
   readonly hosts: () => Promise<readonly HostView[]>;
   readonly shapeOf: ShapeOfRepo;
+  /** Bytes of the smallest weights that the catalogue of models has of a repository; 0: unknown. */
+  readonly leastBytes: (repo: string) => number;
   readonly resolve: (name: string, account: AccountId) => Pick<ServedModel, "deployId" | "owner"> | undefined;
   /** Nano-USD per hour of one GPU, by type, awake by default. */
   readonly hourRates: (kind?: "gpu" | "gpu_asleep") => Promise<ReadonlyMap<string, bigint>>;
@@ -87,16 +89,16 @@ export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPre
 
   async function dryRunNew(caller: Owner, request: DeployRequest): Promise<NewDryRun> {
     const next = await wouldCreate({ ...deps, shapeOf, lookAtRepo }, caller, request);
-    const { engine, memoryBytes, gpu, numGpus, minInstances, account } = next;
-    const [views, rates, { minimums }, repository] = await Promise.all([
-      hosts(),
-      hourRates(),
-      reserve(gpu),
-      repositoryOf(next, request),
-    ]);
-    const want = { ...wantOf(next), maxNewGpus: maxNewGpus(minimums, views, account, gpu) };
+    const { engine, gpu, numGpus, minInstances, account, weights } = next;
+    const memoryBytes = next.memoryBytes || Math.ceil(deps.leastBytes(weights.repo));
+    const [views, rates, { minimums }] = await Promise.all([hosts(), hourRates(), reserve(gpu)]);
+    const newGpus = { maxNewGpus: maxNewGpus(minimums, views, account, gpu) };
     const hourRate = (rates.get(gpu) ?? 0n) * BigInt(numGpus * minInstances);
-    return { ...dryRun(want, views), engine, memoryBytes, hourRate, repository };
+    const placed = dryRun({ ...wantOf({ ...next, memoryBytes }), ...newGpus }, views);
+    // Whatever the hub has of it: only its known weights exceed every host.
+    const isTooLarge = placed.host === undefined && dryRun({ ...wantOf(next), ...newGpus }, views).host !== undefined;
+    const repository = isTooLarge ? "not_checked" : await repositoryOf(next, request);
+    return { ...placed, engine, memoryBytes, hourRate, repository };
   }
 
   return {

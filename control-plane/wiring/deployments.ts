@@ -60,6 +60,7 @@ export function createDeploymentFeatures(
     readonly gpuDefaults: GpuDefaults;
     readonly stats: DeploymentStatsStore;
     readonly lookAtRepo: LookAtRepo;
+    readonly leastBytes: (repo: string) => number;
     readonly demoModel: (repo: string) => KnownModel | undefined;
     readonly shapeOf: ShapeOfRepo;
     /** Addresses that adapters may be fetched from; the host that fetches checks again. */
@@ -128,6 +129,7 @@ export function createDeploymentFeatures(
     }),
     placement: createPlacementPreview({
       ...creation,
+      leastBytes: deps.leastBytes,
       resolve: directory.resolveModel,
       hourRates: containerStore.hourRates,
       reserve,

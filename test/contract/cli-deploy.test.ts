@@ -190,6 +190,11 @@ describe("deploy by name", () => {
     expect(plan.out).toMatch(/^\* 1xL4-24GB +0\.00 +yes$/m);
     expect(plan.code).toBe(0);
     expect(wanted).toBeUndefined();
+    repository = "unknown";
+    const unknown = await stoker("deploy", "org/w", "--dry-run");
+    expect(unknown.out, unknown.err).toMatch(/^\* 1xL4-24GB +0\.00 +unknown +the hub cannot be reached/m);
+    expect(unknown.code).toBe(7);
+    repository = "found";
     edge.models.models = [servedModel({ name: deployment().modelName })];
     const done = await stoker("deploy", "org/w", "--yes");
     fits = false;

@@ -128,3 +128,15 @@ it("shows what a drain would move without draining", async () => {
   edge.deps.hosts.drain = drain;
   expect(drains).toEqual([]);
 }, 60_000);
+
+it("drains a host with an instance that cannot move only after a question", async () => {
+  const asked = ["node", "drain", "node-1", "--no-wait"];
+  const refused = await stoker(adminKey, ...asked);
+  expect(refused).toMatchObject({ code: 2, out: "" });
+  expect(refused.err).toContain("cannot move: serves until the deadline, then stops");
+  expect(refused.err).toMatch(/At \d{4}-\S+Z these end without a replacement: ada\/llm \(instance-1\)\./);
+  expect(refused.err).toContain("Add --yes to confirm.");
+  const done = await stoker(adminKey, ...asked, "--yes");
+  expect(done.out, done.err).toContain("2/3 instances moved");
+  expect(done.err).toContain("Undo: `stoker node uncordon node-1`");
+}, 60_000);

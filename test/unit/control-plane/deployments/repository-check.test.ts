@@ -32,7 +32,7 @@ const embeddings = {
 };
 const host = hostView("h1", { inventory: inventory({ gpus: [gpu(0, { type: "H100-80GB", memoryBytes: 80 * gib })] }) });
 
-function previewWith(look: RepoLook) {
+function previewWith(look: RepoLook, leastBytes = 0) {
   let lookCount = 0;
   const preview = createPlacementPreview({
     funds: async () => null,
@@ -42,6 +42,7 @@ function previewWith(look: RepoLook) {
     sealToken: async (_, token) => Buffer.from(token),
     demoModel: () => undefined,
     publicModel: async () => undefined,
+    leastBytes: () => leastBytes,
     resolve: () => undefined,
     shapeOf: async () => undefined,
     lookAtRepo: async () => {
@@ -87,6 +88,19 @@ it("refuses a repository that the hub does not have, naming the field", async ()
     param: "model_name",
   });
   await expect(preview.dryRunHf(owner, embeddings)).rejects.toMatchObject({ ...refused, param: "repo" });
+});
+
+it("does not fit when the catalogue's weights exceed every host, without asking the hub", async () => {
+  const { preview, lookCount } = previewWith({ kind: "unreachable" }, 656 * gib);
+  const named = { ...request, engine: "stoker" as const };
+  expect(await preview.dryRunNew(owner, named)).toMatchObject({
+    host: undefined,
+    memoryBytes: 656 * gib,
+    repository: "not_checked",
+  });
+  expect(lookCount()).toBe(0);
+  const { preview: small } = previewWith({ kind: "unreachable" }, 5 * gib);
+  expect(await small.dryRunNew(owner, named)).toMatchObject({ host: "h1", repository: "unknown" });
 });
 
 it("is not checked for weights outside the hub", async () => {
