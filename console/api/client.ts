@@ -49,7 +49,7 @@ export interface ApiEvents {
   /** The session ended elsewhere or expired. */
   onSignedOut(): void;
   /** Asks the user to sign in again. False if the user cancels. */
-  reauthenticate(): Promise<boolean>;
+  reauthenticate(method: string, path: string): Promise<boolean>;
   /** The operator now requires a second factor. */
   onMustEnrol(): void;
   /** Account that is shown, if it is not the user's own: an organization of theirs, or one that an operator views. */
@@ -113,7 +113,7 @@ export function createApi({ onSignedOut, reauthenticate, onMustEnrol, actingAs }
         if (error.code === "invalid_api_key" && !path.startsWith("/v1/auth/")) onSignedOut();
         if (error.code === "second_factor_required") onMustEnrol();
         if (error.code === "reauthentication_required") {
-          reauthentication ??= reauthenticate().finally(() => {
+          reauthentication ??= reauthenticate(method, path).finally(() => {
             reauthentication = undefined;
           });
           if (!(await reauthentication)) throw error;

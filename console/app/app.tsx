@@ -8,6 +8,7 @@ import { actingAs, chooseOrganization, chosenOrganization, setActingAs } from ".
 import { ApiError, createApi } from "../api/client.ts";
 import { ApiContext } from "../api/context.ts";
 import { afterEntrance, isEntrance } from "../domain/entrance.ts";
+import { actionOf } from "../domain/guarded-actions.ts";
 import { text } from "../text/common.ts";
 import { ErrorNotice } from "../ui/notice.tsx";
 import { base } from "./base.ts";
@@ -45,11 +46,17 @@ function ifGone(error: unknown): undefined {
 
 const ownAccount = (me: Me): Shown => ({ me, operator: undefined, person: undefined, permissions: undefined });
 
+interface Reauthentication {
+  /** What the user wants to do. */
+  readonly action: string;
+  readonly end: (isDone: boolean) => void;
+}
+
 export function App(): ReactNode {
   const queries = useQueryClient();
   const [session, setSession] = useState<SessionState>({ is: "loading" });
   const [newKey, setNewKey] = useState<string | undefined>(undefined);
-  const [dialog, setDialog] = useState<{ readonly end: (isDone: boolean) => void } | undefined>(undefined);
+  const [dialog, setDialog] = useState<Reauthentication | undefined>(undefined);
   const closeDialog = (isDone: boolean) =>
     setDialog((open) => {
       open?.end(isDone);
@@ -63,7 +70,8 @@ export function App(): ReactNode {
     queries.clear();
     setSession({ is: "out" });
   };
-  const reauthenticate = () => new Promise<boolean>((end) => setDialog({ end }));
+  const reauthenticate = (method: string, path: string) =>
+    new Promise<boolean>((end) => setDialog({ action: actionOf(method, path), end }));
   // biome-ignore lint/correctness/useExhaustiveDependencies: one client for the life of the page.
   const api = useMemo(
     () => createApi({ onSignedOut: leave, reauthenticate, onMustEnrol: () => void enter(), actingAs }),
@@ -144,14 +152,19 @@ export function App(): ReactNode {
     queries.clear();
     setSession({ ...session, ...accounts });
   };
+  const noteView = (uid: string, state: "begin" | "end") =>
+    api.call("POST", `/v1/admin/accounts/${encodeURIComponent(uid)}/views`, { state });
   const viewAccount = async (uid: string) => {
     const shown = await otherAccount(own, uid);
+    await noteView(uid, "begin");
     setActingAs(uid);
     if (shown) show(shown);
   };
   const endView = () => {
     setActingAs(undefined);
     show(ownAccount(own));
+    // The view ends whether or not the server can record it.
+    if (operator) noteView(me.uid, "end").catch(() => {});
   };
   const switchTo = async (uid: string | undefined) => {
     const shown = uid === undefined ? undefined : await otherAccount(own, uid);
@@ -178,7 +191,7 @@ export function App(): ReactNode {
         <Suspense fallback={<Waiting />}>
           {mustEnrol ? <Enrol onDone={() => void (returnToCli() || enter())} /> : <Console key={me.uid} />}
         </Suspense>
-        {dialog && <Reauthenticate onEnd={closeDialog} />}
+        {dialog && <Reauthenticate action={dialog.action} onEnd={closeDialog} />}
       </VisitorContext.Provider>
     </ApiContext.Provider>
   );

@@ -36,7 +36,11 @@ export const text = {
     credit: "Credit (USD)",
     submit: "Create",
     key: "First API key, shown only once",
-    keyAbout: "Pass it to the customer. They can set a password with it.",
+    keyAbout: "Pass the key to the customer for their programs.",
+    linkAbout:
+      "For the console, create a link that signs the customer in once, without a password, within 15 minutes, and pass it on. Its page offers to set a password.",
+    makeLink: "Create a sign-in link",
+    link: "Sign-in link, shown only once",
     open: "Open the account",
   },
   policy: {

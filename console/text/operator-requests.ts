@@ -13,12 +13,16 @@ export const text = {
   choose: "All requests of one account.",
   failures: {
     title: "Failures of all accounts",
-    about:
-      "Requests that reached a host and failed. Refusals before that (401, 402, 404, 429) are counted in the overview, not listed.",
+    about: "Requests that reached a host and failed.",
     periods: { "": "1 h", "now-24h": "24 h", "now-7d": "7 d" },
     account: "Account",
     empty: "No failed requests in this period.",
     more: "Only the newest 200 are shown. Choose a shorter period or an account.",
+  },
+  rejected: {
+    title: "Rejected requests",
+    about:
+      "Requests of known accounts that ended with an error before a host recorded them: a limit (429), no funds (402), an unknown model (404), an invalid body. Of many with one code in a minute, or of one account in a day, only some are kept.",
   },
   period: "Period",
   periods: { "now-1h": "1 h", "now-24h": "24 h", "": "7 d", "now-30d": "30 d", "now-60d": "60 d" },

@@ -50,7 +50,8 @@ export const text = {
     title: "Rejected requests",
     about:
       "Requests of the last 7 days that ended with an error and without usage: a limit, an unknown model, an invalid body. Of many with one code in a minute, or of one day, only some are kept.",
-    empty: "No rejected requests in the last 7 days. They are listed within seconds.",
+    empty: "No rejected requests in this period. They are listed within seconds.",
+    more: "Only the newest 200 are shown.",
     code: "Code",
     path: "Path",
     others: "Not listed",
@@ -120,7 +121,7 @@ export const text = {
   /** What to change, by HTTP status. */
   advice: {
     400: "A field of the request is invalid or unsupported by this model. The response names the field: change it and send it again.",
-    404: "The model server does not know the model or the path. Check the name of the model and the interface.",
+    404: "The model does not have what the request names: a voice, or the interface. The response names it: check it.",
     413: "The request is too large for the host. Send fewer or smaller inputs.",
     422: "The model server refused this request as it stands; if the same request stopped the server before, it is not tried again. Change it.",
     429: "The model was at its capacity. Wait as long as the Retry-After header says, send fewer at once, or raise the maximum of instances.",

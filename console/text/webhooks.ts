@@ -2,16 +2,27 @@ import { titles } from "./titles.ts";
 
 export const text = {
   title: titles.webhooks,
-  about: "Requests with a webhook field send their results to that URL, signed with your account's secret.",
+  about:
+    "Requests to POST /v1/inference/MODEL with a webhook field send their results to that URL, signed with your account's secret.",
   deliveries: "Deliveries",
   deliveriesEmpty:
-    "No deliveries in the last 7 days. A request with a webhook field answers at once and sends its result to that URL.",
+    "No deliveries in the last 7 days. A request to POST /v1/inference/MODEL with a webhook field answers at once and sends its result to that URL. Other endpoints refuse the field.",
   created: "Created",
   url: "URL",
   status: "Status",
   response: "Response",
   attempts: "Attempts",
   next: "Next attempt",
+  due: "due",
+  history: {
+    number: "Attempt",
+    at: "Time",
+    took: "Took",
+    outcome: "Outcome",
+    answer: "Response or error",
+    empty: "No attempt has ended yet.",
+    failed: (code: string, message: string) => `The request failed, which is what is delivered: ${code}. ${message}`,
+  },
   request: "Request or event",
   id: "Delivery",
   replay: "Replay",

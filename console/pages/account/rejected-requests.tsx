@@ -1,5 +1,5 @@
 // Requests that ended with an error and without usage: their list, and the facts of one.
-import { Alert, Stack } from "@mantine/core";
+import { Alert, Stack, Text } from "@mantine/core";
 import { IconTool } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
@@ -11,35 +11,68 @@ import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Facts, Section } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { AccountLink } from "../operator/account-status.tsx";
 
-export type RejectedRequest = Responses["GET /v1/rejected-requests"]["requests"][number];
+/** The account is there for operators only. */
+export type RejectedRequest = Responses["GET /v1/rejected-requests"]["requests"][number] & {
+  readonly account?: string;
+};
 
 const text = all.rejected;
 const maxRows = 200;
 
-export function RejectedList({ keyNames }: { readonly keyNames: ReadonlyMap<string, string> }): ReactNode {
-  const found = useGet<Responses["GET /v1/rejected-requests"]>(`/v1/rejected-requests?limit=${maxRows}`);
+interface RejectedListProps {
+  /** Of the API, with its filters. */
+  readonly path: string;
+  /** Of the console's list. */
+  readonly folder: string;
+  readonly keyNames: ReadonlyMap<string, string>;
+  readonly filters?: ReactNode;
+  /** Lists the account of each. */
+  readonly isForOperators?: boolean;
+}
+
+export function RejectedList({
+  path,
+  folder,
+  keyNames,
+  filters,
+  isForOperators = false,
+}: RejectedListProps): ReactNode {
+  const found = useGet<{ readonly requests: readonly RejectedRequest[]; readonly has_more: boolean }>(
+    `${path}${path.includes("?") ? "&" : "?"}limit=${maxRows}`,
+  );
   return (
     <Loaded query={found}>
-      {({ requests }) => (
-        <DataTable
-          name="rejected requests"
-          rows={requests}
-          columns={columnsOf(keyNames)}
-          keyOf={(one) => one.request_id}
-          empty={text.empty}
-        />
+      {({ requests, has_more: hasMore }) => (
+        <>
+          <DataTable
+            name="rejected requests"
+            rows={requests}
+            columns={isForOperators ? [accountColumn, ...columnsOf(keyNames, folder)] : columnsOf(keyNames, folder)}
+            keyOf={(one) => one.request_id}
+            filters={filters}
+            empty={text.empty}
+          />
+          {hasMore && <Text size="sm">{text.more}</Text>}
+        </>
       )}
     </Loaded>
   );
 }
 
-const columnsOf = (keyNames: ReadonlyMap<string, string>): readonly Column<RejectedRequest>[] => [
+const accountColumn: Column<RejectedRequest> = {
+  name: all.detail.account,
+  value: (one) => one.account ?? "",
+  show: ({ account }) => account !== undefined && <AccountLink uid={account} />,
+};
+
+const columnsOf = (keyNames: ReadonlyMap<string, string>, folder: string): readonly Column<RejectedRequest>[] => [
   {
     name: all.columns.request,
     value: (one) => one.request_id,
     show: (one) => (
-      <Link to={`/request-log/${encodeURIComponent(one.request_id)}`} ff="monospace" fz="xs">
+      <Link to={`${folder}/${encodeURIComponent(one.request_id)}`} ff="monospace" fz="xs">
         {one.request_id}
       </Link>
     ),
@@ -72,6 +105,7 @@ export function Rejection({ of: one, keyName }: RejectionProps): ReactNode {
       <Section title={text.facts}>
         <Facts
           of={[
+            one.account !== undefined && { label: all.detail.account, value: <AccountLink uid={one.account} /> },
             { label: all.columns.model, value: one.model === "" ? text.noModel : one.model },
             { label: all.columns.key, value: one.token_id === "" ? all.noKey : (keyName ?? one.token_id) },
             { label: text.path, value: <code>{one.path}</code> },

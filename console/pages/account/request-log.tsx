@@ -22,7 +22,7 @@ export function RequestLog(): ReactNode {
         />
       </Section>
       <Section title={text.rejected.title} about={text.rejected.about}>
-        <RejectedList keyNames={keyNames} />
+        <RejectedList path="/v1/rejected-requests" folder="/request-log" keyNames={keyNames} />
       </Section>
       <Section>
         <FindRequest folder="/request-log" />

@@ -73,7 +73,9 @@ export function RequestDetails({ id, path, folder, keyName = () => undefined }: 
                 keyName={keyName(one.token_id)}
               />
             ))}
-            <Command value={`stoker request get ${id}${attempts[0]?.account === undefined ? "" : " --anybody"}`} />
+            <Command
+              value={`stoker request get ${id}${(attempts[0] ?? rejection)?.account === undefined ? "" : " --anybody"}`}
+            />
           </Stack>
         )}
       </Loaded>

@@ -11,6 +11,9 @@ import { Act } from "../../ui/act.tsx";
 import { Choice } from "../../ui/choice.tsx";
 import { Code, CodeTabs, Command } from "../../ui/code.tsx";
 import { actionsColumn, type Column, DataTable } from "../../ui/data-table.tsx";
+import { Dialog } from "../../ui/dialog.tsx";
+import { count, duration } from "../../ui/format.ts";
+import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Page, Section } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
@@ -47,17 +50,33 @@ function DeliveryLog(): ReactNode {
   };
   const columns: readonly Column<Delivery>[] = [
     { name: text.created, value: (one) => one.created_at, show: (one) => <Ago at={one.created_at} /> },
-    { name: text.url, value: (one) => one.url },
+    {
+      name: text.url,
+      value: (one) => one.url,
+      show: ({ url }) => (
+        <Text span size="sm" truncate maw={260} display="block" title={url}>
+          {url}
+        </Text>
+      ),
+    },
     { name: text.status, value: (one) => one.state, show: (one) => <Status of={one.state} /> },
     { name: text.response, value: responseText },
-    { name: text.attempts, value: (one) => one.attempts },
+    {
+      name: text.attempts,
+      value: (one) => one.attempts,
+      show: (one) => (
+        <Dialog label={count(one.attempts)} title={text.attempts} width="xl" variant="subtle" isReading>
+          {() => <Attempts id={one.id} />}
+        </Dialog>
+      ),
+    },
     {
       name: text.next,
       value: (one) => one.next_attempt_at,
-      show: (one) => (one.next_attempt_at === null ? "–" : <Ago at={one.next_attempt_at} />),
+      show: (one) => <Next at={one.next_attempt_at} />,
     },
-    { name: text.request, value: causeOf, show: (one) => <code>{causeOf(one)}</code> },
-    { name: text.id, value: ({ id }) => id, show: ({ id }) => <code>{id}</code>, isMinor: true },
+    { name: text.request, value: causeOf, show: (one) => <Cause of={one} /> },
+    { name: text.id, value: ({ id }) => id, isHidden: true },
     actionsColumn(
       (one) =>
         one.state !== "pending" && (
@@ -85,6 +104,57 @@ function DeliveryLog(): ReactNode {
         )}
       </Loaded>
     </Section>
+  );
+}
+
+type History = Responses["GET /v1/webhooks/deliveries/{webhook_id}"];
+
+const attemptColumns: readonly Column<History["history"][number]>[] = [
+  { name: text.history.number, value: (one) => one.number },
+  { name: text.history.at, value: (one) => one.at, show: (one) => <Ago at={one.at} /> },
+  { name: text.history.took, value: (one) => one.duration_ms, show: (one) => duration(one.duration_ms) },
+  { name: text.history.outcome, value: (one) => `${one.status ?? ""} ${one.outcome}`.trim() },
+  {
+    name: text.history.answer,
+    value: (one) => one.answer,
+    show: ({ answer }) => <code>{answer}</code>,
+  },
+];
+
+function Attempts({ id }: { readonly id: string }): ReactNode {
+  const found = useGet<History>(`${deliveriesPath}/${encodeURIComponent(id)}`);
+  return (
+    <Loaded query={found}>
+      {({ history, url, error_code: code, error_message: message }) => (
+        <Stack gap="sm">
+          <Code value={url} label={text.url} />
+          {code !== null && <Text size="sm">{text.history.failed(code, message ?? "")}</Text>}
+          <DataTable
+            name="attempts"
+            rows={history}
+            columns={attemptColumns}
+            keyOf={(one) => `${one.number} ${one.at}`}
+            empty={text.history.empty}
+          />
+          <Command value={`stoker webhook get ${id}`} />
+        </Stack>
+      )}
+    </Loaded>
+  );
+}
+
+/** An attempt whose time has come runs within seconds. */
+function Next({ at }: { readonly at: number | null }): ReactNode {
+  if (at === null) return "–";
+  return at * 1000 <= Date.now() ? text.due : <Ago at={at} />;
+}
+
+function Cause({ of: { request_id: request, event } }: { readonly of: Delivery }): ReactNode {
+  if (event !== null) return <code>{event}</code>;
+  return (
+    <Link to={`/request-log/${encodeURIComponent(request)}`} ff="monospace" fz="xs">
+      {request}
+    </Link>
   );
 }
 

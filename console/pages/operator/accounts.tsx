@@ -3,10 +3,12 @@ import { IconPlus } from "@tabler/icons-react";
 import { type ReactNode, useState } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { suspendReasons } from "../../../proto/suspend-reason.ts";
+import { refusalOf } from "../../api/client.ts";
 import { useApi } from "../../api/context.ts";
 import { useGet, usePages, useRefresh } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
 import { text } from "../../text/operator-accounts.ts";
+import { Act } from "../../ui/act.tsx";
 import { Choice, listOf } from "../../ui/choice.tsx";
 import { Code } from "../../ui/code.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
@@ -20,6 +22,8 @@ import { Page } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { accountsPath } from "./account-path.ts";
 import { AccountStatus, fundsText, Roles } from "./account-status.tsx";
+
+const linkLimitMs = 30_000;
 
 type AccountPage = Responses["GET /v1/admin/accounts"];
 type Account = AccountPage["accounts"][number];
@@ -107,6 +111,35 @@ function NewAccount(): ReactNode {
   );
 }
 
+/** Link that signs the owner in, made with the key of the new account as `stoker auth link` does. */
+function SignInLink({ apiKey }: { readonly apiKey: string }): ReactNode {
+  const [url, setUrl] = useState<string | undefined>(undefined);
+  const words = text.create;
+  const make = async () => {
+    // Without the operator's cookie: the key decides whose link it is.
+    const answer = await fetch("/v1/auth/sign-in-link", {
+      method: "POST",
+      headers: { authorization: `Bearer ${apiKey}` },
+      credentials: "omit",
+      signal: AbortSignal.timeout(linkLimitMs),
+    });
+    if (!answer.ok) throw await refusalOf(answer);
+    setUrl(((await answer.json()) as Responses["POST /v1/auth/sign-in-link"]).url);
+  };
+  return (
+    <>
+      <Text size="sm">{words.linkAbout}</Text>
+      {url === undefined ? (
+        <div>
+          <Act label={words.makeLink} command="stoker auth link" onAct={make} />
+        </div>
+      ) : (
+        <Code value={url} label={words.link} />
+      )}
+    </>
+  );
+}
+
 function NewAccountForm(): ReactNode {
   const api = useApi();
   const refresh = useRefresh();
@@ -122,6 +155,7 @@ function NewAccountForm(): ReactNode {
       <Stack gap="sm">
         <Text size="sm">{words.keyAbout}</Text>
         <Code value={created.api_key} label={words.key} />
+        <SignInLink apiKey={created.api_key} />
         <div>
           <LinkButton to={`/accounts/${encodeURIComponent(created.uid)}`} variant="default">
             {words.open}

@@ -6,9 +6,9 @@ import { text } from "../../text/operator-requests.ts";
 import { FilterField } from "../../ui/filters.tsx";
 import { Form } from "../../ui/form.tsx";
 import { Page, Section } from "../../ui/page.tsx";
-import { FailureList, RequestList } from "./request-list.tsx";
+import { FailureList, Rejections, RequestList } from "./request-list.tsx";
 
-/** Failed requests of all accounts, requests of one, and any request by its id. */
+/** Failed and rejected requests of all accounts, requests of one, and any request by its id. */
 export function AnyRequests(): ReactNode {
   const [account] = useFilter("account");
   const navigate = useNavigate();
@@ -31,6 +31,7 @@ export function AnyRequests(): ReactNode {
         </Section>
       </SimpleGrid>
       {account === "" ? <FailureList /> : <RequestList key={account} account={account} />}
+      <Rejections account={account} />
     </Page>
   );
 }

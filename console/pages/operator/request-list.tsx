@@ -13,6 +13,7 @@ import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Section } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { RejectedList } from "../account/rejected-requests.tsx";
 import { Outcome, outcomeText } from "../account/request-list.tsx";
 
 type RequestPage = Responses["GET /v1/admin/requests"];
@@ -73,6 +74,27 @@ export function FailureList(): ReactNode {
           </>
         )}
       </Loaded>
+    </Section>
+  );
+}
+
+interface RejectionsProps {
+  /** Empty: of all accounts. */
+  readonly account: string;
+}
+
+export function Rejections({ account }: RejectionsProps): ReactNode {
+  const [from, setFrom] = useFilter("rejectedFrom");
+  const query = new URLSearchParams({ from: from || "now-1h", ...(account !== "" && { account }) });
+  return (
+    <Section title={text.rejected.title} about={text.rejected.about}>
+      <RejectedList
+        path={`/v1/admin/rejected-requests?${query}`}
+        folder="/any-request-log"
+        keyNames={new Map()}
+        filters={<Choice label={text.period} options={text.failures.periods} value={from} onChange={setFrom} />}
+        isForOperators
+      />
     </Section>
   );
 }

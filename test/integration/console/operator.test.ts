@@ -72,6 +72,34 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
       ({ action, note }: { action: string; note: string }) => `${action} ${note}`.trim(),
     );
 
+  it("creates an account and a link that signs its owner in without a key or password", async () => {
+    const { page, complaints } = await open("/accounts");
+    await page.getByRole("button", { name: "Create an account" }).click();
+    const dialog = page.getByRole("dialog", { name: "Create an account" });
+    await dialog.getByRole("textbox", { name: "E-mail address" }).fill("linked@example.com");
+    await dialog.getByRole("textbox", { name: "Name", exact: true }).fill("linked");
+    await dialog.getByRole("button", { name: "Create", exact: true }).click();
+    await dialog.getByText("First API key, shown only once").waitFor();
+    await dialog.getByRole("button", { name: "Create a sign-in link" }).click();
+    const link = dialog.getByText(/^http\S+\/login\/link\S+$/);
+    await link.waitFor();
+    const url = (await link.textContent()) as string;
+    const context = await browser.newContext();
+    const customer = await context.newPage();
+    await customer.goto(url);
+    await customer.getByText("linked@example.com").waitFor();
+    await context.close();
+    // The operator stays signed in as the operator.
+    await page.keyboard.press("Escape");
+    await page.reload();
+    await page
+      .getByRole("link", { name: "All accounts" })
+      .or(page.getByRole("link", { name: "Accounts" }))
+      .first()
+      .waitFor();
+    expect(complaints).toEqual([]);
+  }, 120_000);
+
   it("finds an account, suspends it with a reason and lifts the suspension", async () => {
     const { uid, name, call } = await createCustomer();
     await createCustomer();
@@ -151,7 +179,9 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
     await page.getByRole("heading", { name: customer.name }).waitFor();
     expect(await banner.count()).toBe(0);
     expect(await page.getByRole("button", { name: "Suspend", exact: true }).isEnabled()).toBe(true);
-    expect(await audited(customer.uid)).toContain("account.view");
+    await expect
+      .poll(() => audited(customer.uid))
+      .toEqual(expect.arrayContaining(["account.view", "account.view_begin", "account.view_end"]));
     expect((await customer.call("GET", `/deploy/${id}`)).body.status).not.toBe("stopping");
     expect(complaints).toEqual([]);
   }, 120_000);

@@ -43,7 +43,11 @@ describe.skipIf(browserPath === undefined)("second factors in a browser", () => 
   }
 
   /** As if the person had signed in an hour ago. */
-  const age = () => query(stack.databaseUrl, "update login_session set created_at = created_at - interval '1 hour'");
+  const age = () =>
+    query(
+      stack.databaseUrl,
+      "update login_session set created_at = created_at - interval '1 hour', auth_time = auth_time - interval '1 hour'",
+    );
 
   async function addVirtualAuthenticator(page: Page): Promise<void> {
     const devtools = await page.context().newCDPSession(page);
@@ -125,6 +129,8 @@ describe.skipIf(browserPath === undefined)("second factors in a browser", () => 
     const dialog = page.getByRole("dialog", { name: "Sign in again" });
     await dialog.waitFor();
     expect(await dialog.getByLabel("Password").evaluate((input) => input === document.activeElement)).toBe(true);
+    await dialog.getByText("To create a key, confirm that it is you.").waitFor();
+    await dialog.getByText("stoker auth link").waitFor();
     // Leaving it makes no key, and says why.
     await page.keyboard.press("Escape");
     await form.getByRole("alert").filter({ hasText: "Sign in again" }).waitFor();
