@@ -37,7 +37,7 @@ export async function deployModel(api: Api, model: FirstModel, step: Step, signa
     description: model.description,
     pricing: model.pricing,
   });
-  await waitUntilServing(api, model.modelName, signal);
+  await waitUntilServing(api, model, deployId, signal);
 }
 
 interface Terms {
@@ -133,16 +133,26 @@ async function gpuType(api: Api): Promise<string> {
   return types.includes("other") ? "other" : (types[0] ?? "other");
 }
 
-/** Requests one token, so that the printed call works. */
-async function waitUntilServing(api: Api, model: string, signal: AbortSignal): Promise<void> {
+/** The smallest request of a task, by its path and body. Others are not tried. */
+const firstRequests: Readonly<Record<string, (model: string, deployId: string) => readonly [string, object]>> = {
+  "text-generation": (model) => ["/v1/completions", { model, prompt: "1", max_tokens: 1 }],
+  embeddings: (model) => ["/v1/embeddings", { model, input: "1" }],
+  "text-to-speech": (_, deployId) => [`/v1/inference/deploy/${deployId}`, { text: "1" }],
+};
+
+/** Sends a request, so that the printed call works: to the operator's own deployment, which has no price for requests. */
+async function waitUntilServing(api: Api, model: FirstModel, deployId: string, signal: AbortSignal): Promise<void> {
+  const first = firstRequests[model.task]?.(`deploy_id:${deployId}`, deployId);
+  if (!first) return;
+  const [path, body] = first;
   const deadline = performance.now() + answerLimitMs;
   let last: Answer | undefined;
   while (performance.now() < deadline) {
-    last = await api.call("POST", "/v1/completions", { model, prompt: "1", max_tokens: 1 }).catch(() => undefined);
+    last = await api.call("POST", path, body).catch(() => undefined);
     if (last !== undefined && ![404, 429, 500, 502, 503, 504].includes(last.status)) return;
     await sleep(500, undefined, { signal });
   }
-  throw new UpError(`The model ${model} does not respond: ${last ? refusal(last) : "timed out"}.`);
+  throw new UpError(`The model ${model.modelName} does not respond: ${last ? refusal(last) : "timed out"}.`);
 }
 
 async function waitUntilDeployed(api: Api, deployId: string, step: Step, signal: AbortSignal): Promise<void> {

@@ -3,7 +3,7 @@
 import { type AudioFormat, audioFormats } from "../../../proto/audio-formats.ts";
 import { isJsonObject } from "../../../proto/json-object.ts";
 import { Fields } from "../../server/fields.ts";
-import { invalid, unusable } from "../../server/request-error.ts";
+import { invalid, RequestError, unusable } from "../../server/request-error.ts";
 import type { Manner, Synthesiser } from "./synthesiser.ts";
 import { readVoice, type Voice } from "./voice.ts";
 
@@ -46,11 +46,11 @@ function voiceOf(value: unknown, model: Abilities): Voice {
   if (!voice) {
     const some = model.presets.slice(0, 8).join(", ");
     const more = model.presets.length > 8 ? ` and ${model.presets.length - 8} more` : "";
-    throw unusable(
-      "voice",
-      `there is no voice ${named.slice(0, 80)}; this model has ${some}${more}`,
-      "voice_not_found",
-    );
+    // Clients get this status too, so that the request log has the one that was sent.
+    throw new RequestError(404, `there is no voice ${named.slice(0, 80)}; this model has ${some}${more}`, {
+      param: "voice",
+      code: "voice_not_found",
+    });
   }
   if (voice.length > 1 && !model.canBlend)
     throw unusable("voice", "this model has one voice and cannot mix several", "unsupported_value");

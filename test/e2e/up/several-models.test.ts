@@ -49,6 +49,17 @@ const call = (path: string, body: object) =>
     body: JSON.stringify(body),
   });
 
+test.runIf(isProven)("its first request to each is neither billed nor a failure", async () => {
+  const get = async (path: string) =>
+    (await fetch(up.url + path, { headers: { authorization: `Bearer ${up.key()}` } })).json();
+  await expect.poll(async () => (await get("/v1/requests")).requests.length, { timeout: 60_000 }).toBe(models.length);
+  const { requests } = await get("/v1/requests");
+  expect(requests.map((one: { end_reason: string; cost: number }) => [one.end_reason === "refused", one.cost])).toEqual(
+    models.map(() => [false, 0]),
+  );
+  expect(await get("/v1/admin/failed-requests")).toMatchObject({ requests: [] });
+});
+
 test.runIf(isProven)("serves each of them, and prints their names", async () => {
   expect(up.output()).toContain(`Models: ${models.join(", ")}\n`);
   const chat = await call("/v1/compat/chat/completions", {
