@@ -207,7 +207,7 @@ export const webhookWithStream = () =>
 export const webhookUnsupported = () =>
   badRequest(
     "webhook_unsupported",
-    "`webhook` is not a field of this endpoint. Send the request to `POST /v1/inference/MODEL`, in the fields of the model's task.",
+    "`webhook` is not a field of this endpoint. Send the request to `/v1/inference/MODEL`, in the fields of the model's task.",
     { param: "webhook" },
   );
 
