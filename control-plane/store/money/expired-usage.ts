@@ -25,15 +25,35 @@ export async function expireUsage(db: Db, before: Date, limit: number): Promise<
   for (const { name } of await listMonths(db, "detached"))
     await sql`drop table if exists ${sql.table(name)}`.execute(db);
   const month = new Date(Date.UTC(before.getUTCFullYear(), before.getUTCMonth(), 1));
-  const { numAffectedRows } = await sql`
-    delete from usage_other where ctid = any(array(select ctid from usage_other where admitted_at < ${month} limit ${limit}))`.execute(
-    db,
-  );
+  const others = await deleteOthers(db, month, limit);
   const [oldest] = (await listMonths(db, "attached")).filter(({ end }) => end <= month);
-  if (!oldest || (await isUndivided(db, oldest.end))) return Number(numAffectedRows ?? 0n);
+  if (!oldest || (await isUndivided(db, oldest.end))) return others;
   const records = await detach(db, oldest);
   await sql`drop table if exists ${sql.table(oldest.name)}`.execute(db);
-  return Number(numAffectedRows ?? 0n) + records;
+  return others + records;
+}
+
+/** Deletes records that are in no month's partition. One that was settled late counts in the sums of that day, so it stays as long. */
+async function deleteOthers(db: Db, before: Date, limit: number): Promise<number> {
+  if (await isUndivided(db, before)) return 0;
+  return db.transaction().execute(async (trx) => {
+    const { numAffectedRows } = await sql`
+      delete from usage_other
+      where ctid = any(array(
+        select ctid from usage_other where admitted_at < ${before} and settled_at < ${before} limit ${limit}))`.execute(
+      trx,
+    );
+    const count = Number(numAffectedRows ?? 0n);
+    if (count > 0) await noteExpired(trx, before);
+    return count;
+  });
+}
+
+/** From here on no sum is computed again from older records, and no older record is settled. */
+async function noteExpired(db: Db, before: Date): Promise<void> {
+  await sql`
+    insert into usage_retention (expired_before) values (${before}) on conflict (is_only) do update
+    set expired_before = greatest(usage_retention.expired_before, excluded.expired_before)`.execute(db);
 }
 
 /** Months by age. Detached ones are only those that retention detached. */
@@ -72,9 +92,7 @@ async function detach(db: Db, { name, end }: Partition): Promise<number> {
         if (!rows[0]) return 0;
         // Not concurrently: PostgreSQL does not do that beside a default partition.
         await sql`alter table usage detach partition ${sql.table(name)}`.execute(trx);
-        await sql`
-          insert into usage_retention (expired_before) values (${end}) on conflict (is_only) do update
-          set expired_before = greatest(usage_retention.expired_before, excluded.expired_before)`.execute(trx);
+        await noteExpired(trx, end);
         return rows[0].n;
       });
     } catch (error) {

@@ -36,10 +36,11 @@ describe("retention of usage", () => {
   let account: AccountId;
 
   /** Ten records in each of these months, settled in them. */
-  async function openOld(...months: readonly number[]): Promise<void> {
+  const openOld = (...months: readonly number[]) => open(months, true);
+  async function open(months: readonly number[], havePartitions: boolean): Promise<void> {
     world = await openWorld(postgres);
     account = await world.account(10n ** 12n);
-    for (const ago of months) await ensureMoneyMonths(world.db, monthsAgo(ago));
+    if (havePartitions) for (const ago of months) await ensureMoneyMonths(world.db, monthsAgo(ago));
     await query("set session_replication_role = replica");
     for (const ago of months) {
       const terms = { admittedAtMs: monthsAgo(ago).getTime(), endUser: "ada" };
@@ -126,13 +127,32 @@ describe("retention of usage", () => {
   });
 
   it("removes expired records that are in no month's partition", async () => {
-    await openOld();
-    await world.settlement.settle(
-      [usageRecord(account, { input: 1, output: 1 }, { admittedAtMs: monthsAgo(20).getTime() })],
-      "1",
-    );
-    expect(await expire()).toBe(1);
+    await open([20], false);
+    const before = await sums();
+    expect(await expire()).toBe(10);
     expect(await months()).toEqual([]);
+    expect(await sums()).toEqual(before);
+    expect(await checkBooks(world.db)).toEqual(balanced);
+    await expect(query("select rebuild_usage_days()")).rejects.toThrow("have expired");
+  });
+
+  it("keeps records that were settled late, because the books of that day need them", async () => {
+    await open([20], false);
+    await query("update usage set settled_at = now() where request_id = (select max(request_id) from usage)");
+    await query("select rebuild_usage_days()");
+    expect(await expire()).toBe(9);
+    expect(await months()).toEqual([["usage_other", 1]]);
+  });
+
+  it("keeps records that are in no month's partition while an earlier version's sums of theirs are not divided", async () => {
+    await open([20], false);
+    const at = monthsAgo(20);
+    await query("insert into usage_undivided (account_id, month) values ($1, $2)", [
+      account,
+      at.getUTCFullYear() * 12 + at.getUTCMonth(),
+    ]);
+    expect(await expire()).toBe(0);
+    expect(await months()).toEqual([["usage_other", 10]]);
   });
 
   it("keeps months whose sums an earlier version stored and no job has divided yet", async () => {
