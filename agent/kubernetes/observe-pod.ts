@@ -24,7 +24,7 @@ export function observePod(pod: V1Pod): Observed | undefined {
       startedAtMs: timeOf(state.running.startedAt) ?? timeOf(pod.metadata?.creationTimestamp) ?? 0,
       ...(isEnding(pod) ? { isLeaving: true } : {}),
     };
-  return { ...base, state: "starting", waitingFor: waitOf(pod) };
+  return { ...base, state: "starting", waitingFor: waitOf(pod), step: stepOf(pod) };
 }
 
 /** Its end is asked for, by whomever. */
@@ -74,7 +74,22 @@ function endedBy({ spec, status }: V1Pod): { code: string; message: string } | u
 
 /** Reasons of kubelets for a container that waits as it should. */
 const usual = new Set(["ContainerCreating", "PodInitializing"]);
-const pullReasons = new Set(["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"]);
+/** While an image cannot be pulled, the first two take turns. */
+const pullReasons = new Set([
+  "ErrImagePull",
+  "ImagePullBackOff",
+  "InvalidImageName",
+  "ErrImageNeverPull",
+  "ImageInspectError",
+  "RegistryUnavailable",
+]);
+
+/** 0: it has no node yet, 1: the node prepares it or pulls its image, 2: the node starts its container. */
+function stepOf(pod: V1Pod): number {
+  const reason = stateOf(pod)?.waiting?.reason;
+  if (reason) return usual.has(reason) || pullReasons.has(reason) ? 1 : 2;
+  return conditionOf(pod.status?.conditions, "PodScheduled")?.status === "True" ? 1 : 0;
+}
 
 function waitOf(pod: V1Pod): string | undefined {
   if (pod.metadata?.deletionTimestamp) return "it is being removed from the cluster";

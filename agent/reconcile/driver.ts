@@ -76,6 +76,8 @@ export type Observed = {
       readonly identity: string;
       /** Reason for which it does not run yet, for the customer; undefined: none is known. */
       readonly waitingFor?: string | undefined;
+      /** Step of the start that it has reached, from 0 on: only a later one is progress. Reasons may alternate for ever. */
+      readonly step?: number | undefined;
     }
   | {
       readonly state: "running";

@@ -34,6 +34,8 @@ export interface Life {
   readonly trouble: string;
   /** Why its container does not run yet; undefined: it does, or nothing is known. */
   readonly waitingFor?: string | undefined;
+  /** The furthest step of its start that was seen. */
+  readonly step: number;
   readonly isFrozen: boolean;
   /** Its memory is given up; the process or container waits for a wake. */
   readonly isAsleep: boolean;
@@ -119,11 +121,16 @@ export function forGeneration(facts: Facts, generation: number, nowMs: number): 
 
 export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
   if (seen.state === "exited") return facts;
-  const waitingFor = seen.state === "starting" ? seen.waitingFor : undefined;
+  const isStarting = seen.state === "starting";
+  const waitingFor = isStarting ? seen.waitingFor : undefined;
+  const step = isStarting ? (seen.step ?? 0) : Number.MAX_SAFE_INTEGER;
   if (facts.life?.identity === seen.identity) {
-    if (facts.life.waitingFor === waitingFor) return facts;
-    // What it waits for has changed: the start goes on.
-    return { ...facts, life: { ...facts.life, waitingFor, trouble: waitingFor ?? "", progressAtMs: nowMs } };
+    const { life } = facts;
+    const isFurther = step > life.step;
+    if (!isFurther && life.waitingFor === waitingFor) return facts;
+    const trouble = life.waitingFor === waitingFor ? life.trouble : (waitingFor ?? "");
+    const progress = isFurther ? { step, progressAtMs: nowMs } : {};
+    return { ...facts, life: { ...life, waitingFor, trouble, ...progress } };
   }
   const life: Life = {
     identity: seen.identity,
@@ -136,6 +143,7 @@ export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
     nextProbeMs: nowMs,
     trouble: waitingFor ?? "",
     waitingFor,
+    step,
     isFrozen: false,
     isAsleep: false,
     isSleepConfirmed: false,

@@ -56,6 +56,7 @@ export async function startKubelet(
   const running = new Map<string, Running>();
   const ending = new AbortController();
   let isLost = false;
+  let pulls = 0;
 
   const logs = createLogServer((name) => running.values().find(({ pod }) => pod.metadata?.name === name)?.lines);
   await new Promise<void>((resolve) => logs.server.listen(0, "127.0.0.1", resolve));
@@ -158,7 +159,8 @@ export async function startKubelet(
       const isOver = pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded";
       let one = running.get(uid);
       if (!one && (isOver || pod.metadata?.deletionTimestamp)) await confirmGoneIfDeleted(pod);
-      else if (!one && pod.spec?.containers[0]?.image?.includes("missing")) await report({ pod }, notPulled(pod));
+      else if (!one && pod.spec?.containers[0]?.image?.includes("missing"))
+        await report({ pod }, notPulled(pod, ++pulls));
       else {
         one ??= begin(pod);
         running.set(uid, one);
@@ -249,7 +251,8 @@ function statusOf(one: Running) {
   };
 }
 
-const notPulled = (pod: V1Pod) => ({
+/** Kubelets report the failure and the wait for the next try by turns. */
+const notPulled = (pod: V1Pod, attempt: number) => ({
   phase: "Pending",
   containerStatuses: [
     {
@@ -258,7 +261,12 @@ const notPulled = (pod: V1Pod) => ({
       imageID: "",
       restartCount: 0,
       ready: false,
-      state: { waiting: { reason: "ErrImagePull", message: "the registry has no such image" } },
+      state: {
+        waiting:
+          attempt % 2 === 1
+            ? { reason: "ErrImagePull", message: "the registry has no such image" }
+            : { reason: "ImagePullBackOff", message: "Back-off pulling image: the registry has no such image" },
+      },
     },
   ],
 });

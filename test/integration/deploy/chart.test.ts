@@ -53,6 +53,13 @@ describe.runIf(hasHelm)("the chart, rendered by Helm", () => {
     await expect(render()).rejects.toThrow(/controlPlane.filesClaim or STOKER_FILES_S3_BUCKET/);
   });
 
+  it("refuses agents that may create Pods in the namespace of control planes", async () => {
+    const beside = ["--set", "controlPlane.enabled=true", "--set", "controlPlane.filesElsewhere=true"];
+    for (const name of ["pods", "pods-on-nodes"])
+      await expect(render("--values", valuesOf(name), ...beside)).rejects.toThrow(/in a namespace of their own/);
+    await expect(render("--values", valuesOf("agents"), ...beside)).resolves.toBeDefined();
+  });
+
   it("migrates in a hook before an upgrade, with the image that the upgrade brings", async () => {
     const objects = await withValues("production");
     const job = objects.find(({ kind }) => kind === "Job") as KubeObject;

@@ -175,7 +175,7 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
       await waits(
         driver,
         plan,
-        /cannot pull the image registry.example.com\/missing:1 \(ErrImagePull\): the registry has no/,
+        /cannot pull the image registry.example.com\/missing:1 \((ErrImagePull|ImagePullBackOff)\): .*the registry has no/,
       );
       await driver.remove(plan.instanceId, signal());
       expect(await find(driver, plan)).toBeUndefined();

@@ -102,18 +102,28 @@ describe("the observation of a Pod", () => {
     [
       pod({ conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message: "no node" }] }),
       "the cluster's scheduler has not placed it (Unschedulable): no node",
+      0,
     ],
     [
       pod({ phase: "Pending" }, { waiting: { reason: "ImagePullBackOff", message: "denied." } }),
       "the node cannot pull the image r/i:1 (ImagePullBackOff): denied",
+      1,
+    ],
+    [
+      pod({ phase: "Pending" }, { waiting: { reason: "ErrImagePull", message: "not found" } }),
+      "the node cannot pull the image r/i:1 (ErrImagePull): not found",
+      1,
     ],
     [
       pod({ phase: "Pending" }, { waiting: { reason: "CreateContainerError", message: "no device" } }),
       "the node cannot start the container (CreateContainerError): no device",
+      2,
     ],
-    [pod({ phase: "Pending" }, { waiting: { reason: "ContainerCreating" } }), undefined],
-  ])("says why one waits (%#)", (waiting, why) => {
-    expect(observePod(waiting)).toMatchObject({ state: "starting", waitingFor: why });
+    [pod({ phase: "Pending" }, { waiting: { reason: "ContainerCreating" } }), undefined, 1],
+    [pod({ conditions: [{ type: "PodScheduled", status: "True" }] }), undefined, 1],
+    [pod({}), undefined, 0],
+  ])("says why one waits, and how far it came (%#)", (waiting, why, step) => {
+    expect(observePod(waiting)).toMatchObject({ state: "starting", waitingFor: why, step });
   });
 
   it("ignores a Pod that is not ours", () => {

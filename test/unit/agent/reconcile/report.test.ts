@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Observed } from "../../../../agent/reconcile/driver.ts";
 import { type Facts, freshFacts, sighted, type View } from "../../../../agent/reconcile/facts.ts";
+import { troubleOf } from "../../../../agent/reconcile/health.ts";
 import { reportOf, servingOf, targetsOf } from "../../../../agent/reconcile/report.ts";
 import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../../../proto/ids.ts";
@@ -69,8 +70,8 @@ describe("the phase a host reports", () => {
     expect(told("stoker", true)).toMatchObject({ phase: "loading", failMessage: "ECONNREFUSED" });
   });
 
-  it("comes with what a container waits for, and a change of that extends the start", () => {
-    const waiting = (waitingFor: string): Observed => ({ ...sighting("starting"), waitingFor }) as Observed;
+  it("comes with what a container waits for, and a later step of the start extends it", () => {
+    const waiting = (waitingFor: string, step = 0) => ({ ...sighting("starting"), waitingFor, step }) as Observed;
     expect(reportOf(view(spec, waiting("no node fits")), idle).instances[0]).toMatchObject({
       phase: "creating",
       failCode: "",
@@ -78,8 +79,20 @@ describe("the phase a host reports", () => {
     });
     const first = sighted(freshFacts(1, 0), waiting("no node fits"), 1_000);
     expect(sighted(first, waiting("no node fits"), 2_000).life?.progressAtMs).toBe(1_000);
-    expect(sighted(first, waiting("no image"), 2_000).life).toMatchObject({ progressAtMs: 2_000, trouble: "no image" });
+    const placed = sighted(first, waiting("no image", 1), 2_000);
+    expect(placed.life).toMatchObject({ progressAtMs: 2_000, trouble: "no image" });
+    expect(sighted(placed, waiting("no node fits"), 3_000).life).toMatchObject({ progressAtMs: 2_000, step: 1 });
     expect(sighted(first, sighting("running"), 3_000).life).toMatchObject({ progressAtMs: 3_000, trouble: "" });
+  });
+
+  it("ends in a failure while the reasons for which a container waits take turns", () => {
+    const reasons = ["ErrImagePull", "ImagePullBackOff"];
+    let facts = freshFacts(1, 0);
+    for (let nowMs = 0; nowMs <= 31 * 60_000; nowMs += 60_000) {
+      const waitingFor = reasons[(nowMs / 60_000) % 2];
+      facts = sighted(facts, { ...sighting("starting"), waitingFor, step: 1 } as Observed, nowMs);
+    }
+    expect(facts.life && troubleOf(facts.life, "runtime", 31 * 60_000)).toBe("start_timeout");
   });
 
   it("is that of the old generation while its successor cannot start, with the reason", () => {
