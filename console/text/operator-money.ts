@@ -73,6 +73,7 @@ export const text = {
       other_host: "The request was sent to another host. Treat this host as compromised: revoke it.",
       malformed: "It has a field that no correct agent writes. Check the record; discard it, or report a defect.",
       refused_value: "PostgreSQL refuses a value of it. Check the record; discard it, or report a defect.",
+      expired: "Usage records of that time have expired; it may have been billed before. Discard it.",
       unknown_instance: "GPU time of an instance that the host never ran. Treat the host as compromised: revoke it.",
       outside_life: "GPU time in the future or outside the instance's life. Check the clocks of the host.",
     } as Readonly<Record<string, string>>,

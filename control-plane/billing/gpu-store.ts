@@ -23,6 +23,8 @@ export interface KnownMinute {
   /** Tariff of its GPU type at the start of the minute, with the account's discounts. */
   readonly tariff: GpuTariff;
   readonly isCovered: boolean;
+  /** Retention has removed the records of its time. */
+  readonly isExpired: boolean;
   readonly leaseId: LeaseId | undefined;
   /** Settled ms of the other kind (awake or asleep) in this minute. */
   readonly otherMs: number;

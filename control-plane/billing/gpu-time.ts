@@ -28,6 +28,7 @@ const unknownInstance: Doubt = {
   problem: "unknown_instance",
   why: "no such instance of that deployment ran on the host that sent it",
 };
+const expired: Doubt = { problem: "expired", why: "usage records of that time have expired" };
 const outsideLife: Doubt = {
   problem: "outside_life",
   why: "the minute lies in the future, before or after the life of the instance, or is already settled in full",
@@ -73,6 +74,7 @@ export function createGpuTime(deps: {
       { readonly minute: GpuMinute; readonly record: SettledRecord; readonly gpu: string; readonly isCovered: boolean }
     >();
     const strange: GpuMinute[] = [];
+    const tooOld: GpuMinute[] = [];
     const impossible: GpuMinute[] = [];
     const spent = new Map<string, number>();
     for (const [index, claimed] of minutes.entries()) {
@@ -84,6 +86,7 @@ export function createGpuTime(deps: {
       const readyMs = Math.min(claimed.readyMs, minuteMs - otherMs);
       const minute = { ...claimed, readyMs };
       if (!of) strange.push(claimed);
+      else if (of.isExpired) tooOld.push(claimed);
       else if (!isWithinLife(minute, of, nowMs) || readyMs < 1) impossible.push(claimed);
       else {
         spent.set(keyOf(isAsleep), Math.max(spent.get(keyOf(isAsleep)) ?? 0, readyMs));
@@ -91,6 +94,7 @@ export function createGpuTime(deps: {
       }
     }
     await quarantine(strange, host, unknownInstance);
+    await quarantine(tooOld, host, expired);
     await quarantine(impossible, host, outsideLife);
     if (records.size === 0) return;
     const all = [...records.values()];

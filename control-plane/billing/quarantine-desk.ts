@@ -74,7 +74,7 @@ export function createQuarantineDesk(deps: {
 }
 
 async function bill(settlement: Pick<Settlement, "release">, { record, problem, why }: Quarantined): Promise<boolean> {
-  if (problem === "unknown_instance" || problem === "outside_life") throw notReleasable(why);
+  if (problem === "expired" || problem === "unknown_instance" || problem === "outside_life") throw notReleasable(why);
   try {
     return await settlement.release(JSON.parse(record) as SpooledRecord);
   } catch (error) {

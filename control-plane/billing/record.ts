@@ -290,6 +290,8 @@ export type QuarantineProblem =
   | "malformed"
   /** PostgreSQL refuses a value of it. */
   | "refused_value"
+  /** Retention has removed the records of its time, so nothing shows whether it was billed. */
+  | "expired"
   /** GPU time of an instance that never ran on the host that sent it. */
   | "unknown_instance"
   /** GPU time that lies in the future, or before or after the life of its instance. */

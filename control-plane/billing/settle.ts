@@ -5,8 +5,18 @@ import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { claimedTicket } from "./claimed-ticket.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { Quarantine } from "./quarantine.ts";
-import { provenTicket, type QuarantineProblem, RefusedRecord, readRecord, type TicketSeals } from "./record.ts";
+import {
+  provenTicket,
+  type QuarantineProblem,
+  RefusedRecord,
+  readRecord,
+  type SettledRecord,
+  type TicketSeals,
+} from "./record.ts";
 import { type QueueDeps, SettlementQueue } from "./settlement-queue.ts";
+
+/** Retention keeps usage records for at least 400 days, so younger ones have not expired. */
+const expiresAfterMs = 399 * 86_400_000;
 
 export interface Settlement {
   /**
@@ -35,25 +45,45 @@ interface Refused {
 }
 
 export function createSettlement(deps: SettlementDeps): Settlement {
-  const queue = new SettlementQueue({ ...deps, clock: deps.clock ?? systemClock });
+  const clock = deps.clock ?? systemClock;
+  const queue = new SettlementQueue({ ...deps, clock });
+
+  /** Expired records were removed, so settling one that is sent again would bill it twice. Throws DatabaseUnavailable. */
+  async function expiredBeforeMs(records: readonly SettledRecord[]): Promise<number> {
+    const youngestMs = clock.unixMs() - expiresAfterMs;
+    const mayBeExpired = records.some(({ admittedAtMs }) => admittedAtMs < youngestMs);
+    return (mayBeExpired ? await deps.store.expiredBeforeMs() : undefined) ?? Number.NEGATIVE_INFINITY;
+  }
+
   return {
     async settle(records, nodeEpoch, host) {
       const durable: string[] = [];
       if (queue.isPausing) return durable;
       const refused: Refused[] = [];
-      const settled = records.map(async (wire) => {
-        if (queue.isFull) return;
+      const proven = records.flatMap((wire) => {
         try {
           const ticket = provenTicket(wire, host, deps.seals);
           // Undefined: the key of its seal has not arrived here yet.
-          const outcome = ticket ? await queue.add(readRecord(wire, ticket), ticket.trace) : "again";
-          if (outcome === "durable") durable.push(String(wire.spoolId));
-          else if (outcome !== "again")
-            refused.push({ wire, problem: "refused_value", why: reasonOf(outcome.refused) });
+          return ticket ? [{ wire, record: readRecord(wire, ticket), trace: ticket.trace }] : [];
         } catch (error) {
           const problem = error instanceof RefusedRecord ? error.problem : "malformed";
           refused.push({ wire, problem, why: reasonOf(error) });
+          return [];
         }
+      });
+      let expiredMs: number;
+      try {
+        expiredMs = await expiredBeforeMs(proven.map(({ record }) => record));
+      } catch (error) {
+        deps.log.error({ err: error, records: records.length }, "could not settle usage; agents will send it again");
+        return durable;
+      }
+      const settled = proven.map(async ({ wire, record, trace }) => {
+        if (record.admittedAtMs < expiredMs) return void refused.push({ wire, ...expired });
+        if (queue.isFull) return;
+        const outcome = await queue.add(record, trace);
+        if (outcome === "durable") durable.push(String(wire.spoolId));
+        else if (outcome !== "again") refused.push({ wire, problem: "refused_value", why: reasonOf(outcome.refused) });
       });
       void queue.drain();
       await Promise.all(settled);
@@ -64,7 +94,11 @@ export function createSettlement(deps: SettlementDeps): Settlement {
     },
 
     async release(record) {
-      const settled = queue.add(readRecord(record, claimedTicket(record)));
+      const claimed = readRecord(record, claimedTicket(record));
+      const expiredMs = await expiredBeforeMs([claimed]).catch(() => undefined);
+      if (expiredMs === undefined) return false;
+      if (claimed.admittedAtMs < expiredMs) throw new RefusedRecord(expired.problem, expired.why);
+      const settled = queue.add(claimed);
       void queue.drain();
       const outcome = await settled;
       if (typeof outcome === "object") throw new RefusedRecord("refused_value", reasonOf(outcome.refused));
@@ -72,6 +106,8 @@ export function createSettlement(deps: SettlementDeps): Settlement {
     },
   };
 }
+
+const expired = { problem: "expired", why: "usage records of that time have expired" } as const;
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 

@@ -166,6 +166,8 @@ export interface SettlementStore {
   deliveredOf(requests: readonly RequestId[]): Promise<ReadonlyMap<string, DeliveredCount>>;
   /** Replicas that were seen in the last `withinMs`. */
   liveReplicas(replicas: readonly ReplicaId[], withinMs: number): Promise<ReadonlySet<ReplicaId>>;
+  /** Unix ms before which retention has removed records; undefined: it has removed none. */
+  expiredBeforeMs(): Promise<number | undefined>;
   /** Creates the coming months' partitions of usage and ledger. */
   ensureMoneyMonths(now: Date): Promise<void>;
   /** Sum of the absolute sums of unbalanced ledger transactions of the last minutes: anything but 0 is a defect. */

@@ -13,7 +13,7 @@ interface Period {
 const days = (count: number, min: number): Period => ({ defaultMs: count * dayMs, minMs: min * dayMs });
 
 export const periods = {
-  /** Usage records, in whole months. Their sums stay. A record that is sent again later would count again. */
+  /** Usage records, in whole months. Their sums stay. An older record is never settled. */
   usage: { defaultMs: Number.POSITIVE_INFINITY, minMs: 400 * dayMs },
   /** The change feed that replicas follow. A replica that was stopped for longer reloads everything at start. */
   changes: days(7, 1),

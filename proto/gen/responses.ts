@@ -4545,7 +4545,7 @@ export interface Responses {
       request_id: string;
       attempt: number;
       /**
-       * unsealed, bad_seal, unknown_key, other_host, malformed, refused_value, unknown_instance or outside_life: see the operator's guide
+       * unsealed, bad_seal, unknown_key, other_host, malformed, refused_value, expired, unknown_instance or outside_life: see the operator's guide
        */
       problem: string;
       why: string;
@@ -4569,7 +4569,7 @@ export interface Responses {
     request_id: string;
     attempt: number;
     /**
-     * unsealed, bad_seal, unknown_key, other_host, malformed, refused_value, unknown_instance or outside_life: see the operator's guide
+     * unsealed, bad_seal, unknown_key, other_host, malformed, refused_value, expired, unknown_instance or outside_life: see the operator's guide
      */
     problem: string;
     why: string;
@@ -4591,7 +4591,7 @@ export interface Responses {
     request_id: string;
     attempt: number;
     /**
-     * unsealed, bad_seal, unknown_key, other_host, malformed, refused_value, unknown_instance or outside_life: see the operator's guide
+     * unsealed, bad_seal, unknown_key, other_host, malformed, refused_value, expired, unknown_instance or outside_life: see the operator's guide
      */
     problem: string;
     why: string;

@@ -20,7 +20,7 @@ const QuarantinedBody = Type.Object({
   attempt: Type.Integer(),
   problem: Type.String({
     description:
-      "unsealed, bad_seal, unknown_key, other_host, malformed, refused_value, unknown_instance or outside_life: see the operator's guide",
+      "unsealed, bad_seal, unknown_key, other_host, malformed, refused_value, expired, unknown_instance or outside_life: see the operator's guide",
   }),
   why: Type.String(),
   record: Type.String({ description: "JSON, as the host sent it" }),

@@ -53,6 +53,7 @@ import * as sessionAuthTime from "../migrations/0099-session-auth-time.ts";
 import * as projectAlerts from "../migrations/0100-project-alerts.ts";
 import * as memberProjects from "../migrations/0101-member-projects.ts";
 import * as usageRetention from "../migrations/0102-usage-retention.ts";
+import * as expiredUsage from "../migrations/0103-expired-usage.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -109,6 +110,7 @@ const migrations: Record<string, Migration> = {
   "0100-project-alerts": projectAlerts,
   "0101-member-projects": memberProjects,
   "0102-usage-retention": usageRetention,
+  "0103-expired-usage": expiredUsage,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

@@ -47,6 +47,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
         effectiveFrom: Date;
         surface: string;
         covered: boolean | null;
+        expired: boolean;
         leaseId: LeaseId | null;
         otherMs: number;
         createdAt: Date;
@@ -55,6 +56,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
         select d.account_id, d.model_name, d.gpu, case when d.price_subject is null
           then d.num_gpus * coalesce(h.gpu_share, i.gpu_share, 1) else 1 end as gpus, p.price_version, p.hour_rate, p.effective_from,
           case when d.price_subject is null then 'gpu' else 'container' end as surface, h.covered @> m.start_at as covered, h.lease_id,
+          exists (select from usage_retention where m.start_at < expired_before) as expired,
           coalesce((select u.total_ms from usage u
             where u.request_id = m.other_id and u.attempt = 1 and u.admitted_at = m.start_at), 0)::float8 as other_ms,
           -- Without its row an instance is at most an hour older than its hold: it may have become ready during an outage.
@@ -92,6 +94,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
             use: { account: row.accountId, model: row.modelName, surface: row.surface },
           },
           isCovered: row.covered ?? false,
+          isExpired: row.expired,
           leaseId: row.leaseId ?? undefined,
           otherMs: row.otherMs,
           createdMs: row.createdAt.getTime(),

@@ -88,6 +88,11 @@ export function createSettlementStore(db: Db, monthScopes: MonthScopes): Settlem
       return new Set(rows.map((row) => row.replicaId));
     },
 
+    async expiredBeforeMs() {
+      const { rows } = await sql<{ before: Date }>`select expired_before as before from usage_retention`.execute(db);
+      return rows[0]?.before.getTime();
+    },
+
     ensureMoneyMonths: (now) => ensureMoneyMonths(db, now),
 
     async recentImbalance() {

@@ -93,6 +93,18 @@ async function ledgerOf(account: AccountId, book: string) {
   return rows.reduce((sum, row) => sum + row.amount, 0n);
 }
 
+it("is quarantined, not billed, when usage records of its time have expired", async () => {
+  const of = await instanceOf();
+  await setPrice(of.gpu, sixAnHour, noon - minute);
+  const { holds, time } = controlPlane();
+  await holds.renew([of]);
+  await world.pool.query("insert into usage_retention values ('2026-02-01')");
+  expect(await time.settle(minutesOf(of, noon, 1))).toBe(true);
+  const { rows } = await world.pool.query("select problem from usage_quarantine");
+  expect(rows).toEqual([{ problem: "expired" }]);
+  expect(await ledgerOf(of.account, "customer_spent")).toBe(0n);
+});
+
 describe("time asleep", () => {
   const asleep = (of: Running, ms: number): GpuMinute => {
     const [one] = minutesOf(of, noon, 1) as [GpuMinute];

@@ -1,10 +1,13 @@
 // Retention of usage on a real database: months are detached and dropped beside settlements, and the books agree without them.
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { claimedTicket } from "../../../control-plane/billing/claimed-ticket.ts";
+import { readRecord } from "../../../control-plane/billing/record.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { createRetentionStore } from "../../../control-plane/store/core/retention-store.ts";
 import { ensureMoneyMonths } from "../../../control-plane/store/money/money-months.ts";
 import type { AccountId } from "../../../proto/ids.ts";
+import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld, usageRecord, type World } from "../billing/world.ts";
 
@@ -37,7 +40,8 @@ describe("retention of usage", () => {
 
   /** Ten records in each of these months, settled in them. */
   const openOld = (...months: readonly number[]) => open(months, true);
-  async function open(months: readonly number[], havePartitions: boolean): Promise<void> {
+  async function open(months: readonly number[], havePartitions: boolean): Promise<readonly SpooledRecord[]> {
+    const sent: SpooledRecord[] = [];
     world = await openWorld(postgres);
     account = await world.account(10n ** 12n);
     if (havePartitions) for (const ago of months) await ensureMoneyMonths(world.db, monthsAgo(ago));
@@ -46,11 +50,14 @@ describe("retention of usage", () => {
       const terms = { admittedAtMs: monthsAgo(ago).getTime(), endUser: "ada" };
       const records = Array.from({ length: 10 }, () => usageRecord(account, { input: 100, output: 10 }, terms));
       expect(await world.settlement.settle(records, "1")).toHaveLength(10);
+      sent.push(...records);
     }
     await query("update ledger_entry l set posted_at = u.admitted_at from usage u where u.request_id = l.request_id");
     await query("update usage set settled_at = admitted_at, ended_at = admitted_at");
+    await query("set session_replication_role = origin");
     await query("select rebuild_usage_days()");
     expect(await checkBooks(world.db)).toEqual(balanced);
+    return sent;
   }
   async function query(text: string, values: unknown[] = []) {
     return (await world.pool.query(text, values)).rows;
@@ -153,6 +160,35 @@ describe("retention of usage", () => {
     ]);
     expect(await expire()).toBe(0);
     expect(await months()).toEqual([["usage_other", 10]]);
+  });
+
+  it("quarantines a record that a host sends again after it has expired, and never bills it", async () => {
+    const kept = await openOld(15, 12);
+    await expire();
+    const before = await sums();
+    const [old, young] = [kept[0], kept[10]] as [SpooledRecord, SpooledRecord];
+    const fresh = usageRecord(account, { input: 1, output: 1 });
+    const sent = [old, young, fresh];
+    expect((await world.settlement.settle(sent, "1")).toSorted()).toEqual(sent.map((one) => one.spoolId).toSorted());
+    const rows = await query("select request_id, problem from usage_quarantine");
+    expect(rows).toEqual([{ request_id: old.requestId, problem: "expired" }]);
+    expect(await months()).toEqual([
+      [partition(12), 10],
+      [partition(0), 1],
+    ]);
+    expect(await sums()).toHaveLength(before.length + 1);
+    await expect(world.settlement.release(old)).rejects.toThrow("have expired");
+    expect(await checkBooks(world.db)).toEqual(balanced);
+  });
+
+  it("refuses in the database a record that expired after a control plane had checked it", async () => {
+    const [old] = (await openOld(15)) as [SpooledRecord];
+    await expire();
+    const record = readRecord(old, claimedTicket(old));
+    const settled = world.settlementStore.settle({ records: [record], counts: [] });
+    await expect(settled).rejects.toMatchObject({ code: "22008" });
+    expect(await months()).toEqual([]);
+    expect(await checkBooks(world.db)).toEqual(balanced);
   });
 
   it("keeps months whose sums an earlier version stored and no job has divided yet", async () => {
