@@ -25,7 +25,7 @@ import { createCluster, databaseUrlOf, readPassword, startServer } from "./postg
 import { type PostgresHome, postgresHome, reachablePrograms, userMay } from "./postgres-home.ts";
 import type { Screen, Step } from "./screen.ts";
 import { UpError } from "./up-error.ts";
-import { clusterMajor, draftOf, finishUpgrade, leftOvers, placeUpgraded, programsMajor } from "./upgrade-folders.ts";
+import { clusterMajor, draftOf, finishUpgrade, placeUpgraded, programsMajor } from "./upgrade-folders.ts";
 
 interface Upgrade {
   readonly dataDir: string;
@@ -47,7 +47,7 @@ export async function upgradeDatabase(upgrade: Upgrade): Promise<string> {
     throw new UpError(
       `The database was written by PostgreSQL ${oldMajor}, which is newer than PostgreSQL ${newMajor}.`,
     );
-  for (const folder of leftOvers(home.folder)) rmSync(folder, { recursive: true, force: true });
+  rmSync(draftOf(home.folder), { recursive: true, force: true });
   if (oldMajor === newMajor) return `The database in ${home.folder} is already of PostgreSQL ${newMajor}.`;
   const password = readPassword(join(dataDir, "secrets"));
   await requireSpaceFor(home.folder);
@@ -60,7 +60,7 @@ export async function upgradeDatabase(upgrade: Upgrade): Promise<string> {
     const uncopied = await copy(upgrade, step, { old, home, oldMajor, newMajor, password });
     signal.throwIfAborted();
     step.note("replacing the old files");
-    const kept = placeUpgraded(home.folder, oldMajor);
+    const kept = placeUpgraded(home.folder, oldMajor, password);
     step.done(`PostgreSQL ${newMajor}`);
     return report(kept, oldMajor, uncopied);
   } catch (error) {
@@ -74,7 +74,7 @@ export async function upgradeDatabase(upgrade: Upgrade): Promise<string> {
 const report = (kept: string, oldMajor: number, uncopied: readonly string[]): string =>
   [
     "The database is upgraded. Start `up` as before.",
-    `The files of PostgreSQL ${oldMajor} are kept in ${kept}. Remove them when you need them no more.`,
+    `The files of PostgreSQL ${oldMajor} are kept in ${kept}, with its password in ${kept}.password. Remove both when you need them no more.`,
     ...(uncopied.length > 0 ? [`Not copied, because Stoker did not create it: ${uncopied.join(", ")}.`] : []),
   ].join("\n");
 

@@ -1,6 +1,6 @@
 // Folders of an upgrade of the embedded PostgreSQL to another major version, and what `up` does when it finds them.
 import { execFileSync } from "node:child_process";
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { PostgresHome } from "./postgres-home.ts";
 import { UpError } from "./up-error.ts";
@@ -41,27 +41,30 @@ export function requireSameMajor(home: Pick<PostgresHome, "bin" | "folder">, dat
   );
 }
 
-/** Completes the renames of an upgrade that was killed between them. */
+/** Completes the renames of an upgrade that was killed between them, and removes new files that were never put in place. */
 export function finishUpgrade(folder: string, note: (text: string) => void): void {
-  if (existsSync(clusterOf(folder)) || !existsSync(upgradedOf(folder))) return;
+  if (!existsSync(upgradedOf(folder))) return;
+  if (existsSync(clusterOf(folder))) {
+    // The old release may have written since, so they must never become the database.
+    rmSync(upgradedOf(folder), { recursive: true, force: true });
+    return;
+  }
   renameSync(upgradedOf(folder), clusterOf(folder));
   syncFolder(folder);
   note("completed the upgrade of the database that was interrupted");
 }
 
 /** Puts the complete draft in the place of the old files. Returns the folder that keeps the old ones. */
-export function placeUpgraded(folder: string, oldMajor: number): string {
+export function placeUpgraded(folder: string, oldMajor: number, password: string): string {
   const kept = freeName(join(folder, `cluster.postgresql-${oldMajor}`));
+  // An earlier release that starts between the renames finds no database: it creates one and overwrites the password.
+  writeFileSync(`${kept}.password`, `${password}\n`, { mode: 0o600, flush: true });
   renameSync(draftOf(folder), upgradedOf(folder));
   syncFolder(folder);
   renameSync(clusterOf(folder), kept);
   finishUpgrade(folder, () => {});
   return kept;
 }
-
-/** Folders of an upgrade that did not complete, to remove before the next one. */
-export const leftOvers = (folder: string): readonly string[] =>
-  existsSync(clusterOf(folder)) ? [draftOf(folder), upgradedOf(folder)] : [draftOf(folder)];
 
 function freeName(path: string): string {
   let free = path;

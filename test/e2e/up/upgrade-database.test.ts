@@ -138,6 +138,7 @@ describe.runIf(programs)("up --upgrade-database", () => {
         "cluster",
         "cluster.made-by-18",
         "cluster.postgresql-17",
+        "cluster.postgresql-17.password",
         ...readdirSync(home.folder).filter((name) => name === "belongs-to"),
       ].toSorted(),
     );

@@ -1,6 +1,6 @@
 // An upgrade of the embedded PostgreSQL at every change: folders, refusals and the copy, with one version of PostgreSQL. The nightly
 // test/e2e/up/upgrade-database.test.ts upgrades from a real PostgreSQL 17.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -10,9 +10,7 @@ import { oldPackages } from "../../../scripts/supervisor/old-programs.ts";
 import { UpError } from "../../../scripts/supervisor/up-error.ts";
 import { copyDatabase, requireEqual } from "../../../scripts/supervisor/upgrade-database.ts";
 import {
-  draftOf,
   finishUpgrade,
-  leftOvers,
   placeUpgraded,
   programsMajor,
   requireSameMajor,
@@ -39,7 +37,9 @@ function folderWith(clusters: Readonly<Record<string, number>>): string {
 
 const versionsIn = (folder: string) =>
   Object.fromEntries(
-    readdirSync(folder).map((name) => [name, Number(readFileSync(join(folder, name, "PG_VERSION"), "utf8"))]),
+    readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => [name, Number(readFileSync(join(folder, name, "PG_VERSION"), "utf8"))]),
   );
 
 describe("a database folder of another major version", () => {
@@ -69,8 +69,12 @@ describe("a database folder of another major version", () => {
 describe("the folders of an upgrade", () => {
   it("end with the new files in place and the old ones kept, also of an earlier upgrade", () => {
     const folder = folderWith({ cluster: 17, "cluster.upgrading": 18, "cluster.postgresql-17": 17 });
-    expect(placeUpgraded(folder, 17)).toBe(join(folder, "cluster.postgresql-17.2"));
+    const kept = join(folder, "cluster.postgresql-17.2");
+    expect(placeUpgraded(folder, 17, "secret")).toBe(kept);
     expect(versionsIn(folder)).toEqual({ cluster: 18, "cluster.postgresql-17": 17, "cluster.postgresql-17.2": 17 });
+    // An earlier release that starts between the renames overwrites the password of both.
+    expect(readFileSync(`${kept}.password`, "utf8")).toBe("secret\n");
+    expect(statSync(`${kept}.password`).mode & 0o777).toBe(0o600);
   });
 
   it("are completed at the next start after a kill between the renames", () => {
@@ -79,20 +83,14 @@ describe("the folders of an upgrade", () => {
     expect(versionsIn(folder)).toEqual({ cluster: 18, "cluster.postgresql-17": 17 });
   });
 
-  it.each([["cluster.upgrading"], ["cluster.upgraded"]])(
-    "leave the old files in place after a kill with %s",
-    (name) => {
-      const folder = folderWith({ cluster: 17, [name]: 18 });
-      finishUpgrade(folder, () => {});
-      expect(versionsIn(folder)).toEqual({ cluster: 17, [name]: 18 });
-      // The old release may have written since, so the next upgrade copies again.
-      expect(leftOvers(folder)).toContain(join(folder, name));
-    },
-  );
-
-  it("never count a complete copy without old files as left over", () => {
-    const folder = folderWith({ "cluster.upgraded": 18 });
-    expect(leftOvers(folder)).toEqual([draftOf(folder)]);
+  it("leave the old files in place after a kill before the renames, and the copy is never used later", () => {
+    const folder = folderWith({ cluster: 17, "cluster.upgrading": 18, "cluster.upgraded": 18 });
+    finishUpgrade(folder, () => {});
+    // The old release may have written since, so the next upgrade copies again.
+    expect(versionsIn(folder)).toEqual({ cluster: 17, "cluster.upgrading": 18 });
+    rmSync(join(folder, "cluster"), { recursive: true });
+    finishUpgrade(folder, () => {});
+    expect(versionsIn(folder)).toEqual({ "cluster.upgrading": 18 });
   });
 });
 
