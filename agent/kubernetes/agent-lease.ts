@@ -1,11 +1,12 @@
-// One agent of a name changes Pods: a lease of coordination.k8s.io. INVARIANT: its holder changes nothing after the lease could have
-// passed to another one. Times of other machines are not compared: a lease is over when it has not changed here for its duration.
+// One agent of a name changes Pods: a lease of coordination.k8s.io. INVARIANT: no change of its holder is under way once the lease could
+// have passed to another one; so each is made through `change`. Times of other machines are not compared: a lease is over when it has
+// not changed here for its duration.
 import { V1MicroTime } from "@kubernetes/client-node";
 import type { Logger } from "pino";
 import { pause } from "../../proto/pause.ts";
 import { DriverError } from "../reconcile/driver.ts";
 import { statusOf } from "./api-fault.ts";
-import type { Cluster } from "./cluster.ts";
+import type { CallOptions, Cluster } from "./cluster.ts";
 
 interface LeaseOptions {
   readonly cluster: Pick<Cluster, "coordination" | "namespace" | "call">;
@@ -18,8 +19,9 @@ interface LeaseOptions {
 
 export const leaseSeconds = 30;
 const renewMs = 8_000;
-/** A change that was sent before the end may take this long. */
+/** From its end for its holder to its end for others. In the first half changes are given up, in the second the API server ends those it has. */
 const marginMs = 10_000;
+const changeLimitMs = 30_000;
 
 export class AgentLease {
   readonly #options: LeaseOptions;
@@ -46,6 +48,14 @@ export class AgentLease {
       `Another agent of this name (${this.#holder}) works in the namespace; nothing is changed until its lease ends.`,
       { retryable: true },
     );
+  }
+
+  /** A call that changes something, which takes no longer than the lease lasts. Throws as `require` and `Cluster.call` do. */
+  async change<T>(signal: AbortSignal, work: (options: CallOptions) => Promise<T>): Promise<T> {
+    await this.require(signal);
+    const leftMs = this.#heldUntilMs + marginMs / 2 - this.#clock();
+    const limitMs = Math.max(1, Math.floor(Math.min(leftMs, changeLimitMs)));
+    return this.#options.cluster.call(signal, work, limitMs);
   }
 
   /** Takes or renews it, once for calls that come together. False while another agent has it. */
@@ -90,9 +100,11 @@ export class AgentLease {
   }
 
   #isOver(version: string, seconds = leaseSeconds): boolean {
+    // Agents ask for no more. Somebody who may write leases could otherwise stop this one for years by one number.
+    const limitMs = Math.min(seconds, leaseSeconds) * 1000;
     const nowMs = this.#clock();
     if (this.#seen?.version !== version) this.#seen = { version, sinceMs: nowMs };
-    return nowMs - this.#seen.sinceMs >= seconds * 1000;
+    return nowMs - this.#seen.sinceMs >= limitMs;
   }
 
   async keep(signal: AbortSignal): Promise<void> {

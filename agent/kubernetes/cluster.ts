@@ -24,7 +24,7 @@ export interface ClusterOptions {
 export type Cluster = ReturnType<typeof connectCluster>;
 
 /** Options of a call. The client takes a signal only so. */
-type Bounded = ConfigurationOptions<ObservableMiddleware>;
+export type CallOptions = ConfigurationOptions<ObservableMiddleware>;
 
 /** Throws when the kubeconfig is unusable. */
 export function connectCluster({ kubeconfig, namespace }: ClusterOptions) {
@@ -39,7 +39,7 @@ export function connectCluster({ kubeconfig, namespace }: ClusterOptions) {
     resource: config.makeApiClient(ResourceV1Api),
     watch: new Watch(config),
     /** Throws DriverError, or the signal's reason. `work` hands the options to each call. */
-    async call<T>(signal: AbortSignal, work: (options: Bounded) => Promise<T>, limitMs = callLimitMs): Promise<T> {
+    async call<T>(signal: AbortSignal, work: (options: CallOptions) => Promise<T>, limitMs = callLimitMs): Promise<T> {
       const bound = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
       try {
         signal.throwIfAborted();
@@ -52,7 +52,7 @@ export function connectCluster({ kubeconfig, namespace }: ClusterOptions) {
   };
 }
 
-function boundedBy(signal: AbortSignal): Bounded {
+function boundedBy(signal: AbortSignal): CallOptions {
   const middleware: ObservableMiddleware = {
     pre(request) {
       request.setSignal(signal);
@@ -89,17 +89,21 @@ export async function followPods(
         resolve(undefined);
       };
       signal.addEventListener("abort", stop, { once: true });
+      const end = (reason: unknown) => {
+        signal.removeEventListener("abort", stop);
+        resolve(reason);
+      };
       const onEvent = (type: string, object: { readonly message?: string }) => {
+        if (type === "ERROR") return end(new Error(object.message ?? "the watch failed"));
         hasBegun = true;
-        if (type === "ERROR") resolve(new Error(object.message ?? "the watch failed"));
-        else if (type !== "BOOKMARK") onChange();
+        if (type !== "BOOKMARK") onChange();
       };
       watch
-        .watch(path, { labelSelector, timeoutSeconds: watchSeconds, allowWatchBookmarks: true }, onEvent, resolve)
+        .watch(path, { labelSelector, timeoutSeconds: watchSeconds, allowWatchBookmarks: true }, onEvent, end)
         .then((made) => {
           request = made;
           if (signal.aborted) stop();
-        }, resolve);
+        }, end);
     });
     request?.abort();
     if (signal.aborted) return;

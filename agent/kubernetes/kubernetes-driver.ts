@@ -2,6 +2,7 @@
 // are ours, also if an earlier agent started them. INVARIANTS: a namespace has at most one Pod of an instance, by its name; every
 // change names the uid it saw; no Pod is deleted by force, so one counts as gone only after its kubelet, or Kubernetes for a node that
 // was removed, has confirmed it.
+import { randomUUID } from "node:crypto";
 import { realpath, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import type { V1Pod } from "@kubernetes/client-node";
@@ -14,18 +15,16 @@ import { selectLines } from "../containers/log-lines.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
 import { AgentLease } from "./agent-lease.ts";
 import { statusOf } from "./api-fault.ts";
-import { type Cluster, type ClusterOptions, connectCluster, followPods } from "./cluster.ts";
+import { type CallOptions, type Cluster, type ClusterOptions, connectCluster, followPods } from "./cluster.ts";
 import { hasEnded, observePod } from "./observe-pod.ts";
 import { isOwn, leaseNameOf, ownedOf, ownSelector, podNameOf } from "./pod-labels.ts";
 import { claimOfPlan, graceSeconds, type PodFacts, podOfPlan, type Source } from "./pod-of-plan.ts";
 
 export interface KubernetesDriverOptions extends ClusterOptions, PodFacts {
   readonly log: Logger;
-  /** Differs between agents that run at the same time; by default the name of this machine or Pod. */
+  /** Differs between agents that run at the same time. By default one of its own for each: clones of a disk have one host name. */
   readonly holder?: string;
 }
-
-type Options = Parameters<Parameters<Cluster["call"]>[1]>[0];
 
 const lookMs = 500;
 /** Beyond the time that a server has to end: its kubelet has to notice and to confirm it. */
@@ -53,14 +52,14 @@ export class KubernetesDriver implements ContainerDriver {
     this.#lease = new AgentLease({
       cluster: this.#cluster,
       name: leaseNameOf(options.hostId),
-      holder: options.holder ?? hostname(),
+      holder: options.holder ?? `${hostname()}-${randomUUID().slice(0, 8)}`,
       log: options.log,
     });
     void this.#lease.keep(this.#closing.signal);
   }
 
   /** The instance's Pod, whoever's it is; undefined: there is none. */
-  async #find(id: InstanceId, options: Options): Promise<V1Pod | undefined> {
+  async #find(id: InstanceId, options: CallOptions): Promise<V1Pod | undefined> {
     const { core, namespace } = this.#cluster;
     const pod = await ignoring(404, core.readNamespacedPod({ name: podNameOf(id), namespace }, options));
     if (!pod || (isOwn(this.#options.hostId, pod.metadata) && ownedOf(pod.metadata))) return pod;
@@ -72,14 +71,14 @@ export class KubernetesDriver implements ContainerDriver {
   }
 
   /** The same, and undefined if it belongs to another agent: nothing of it is this agent's to end. */
-  async #own(id: InstanceId, options: Options): Promise<V1Pod | undefined> {
+  async #own(id: InstanceId, options: CallOptions): Promise<V1Pod | undefined> {
     const { core, namespace } = this.#cluster;
     const pod = await ignoring(404, core.readNamespacedPod({ name: podNameOf(id), namespace }, options));
     return pod && isOwn(this.#options.hostId, pod.metadata) && ownedOf(pod.metadata) ? pod : undefined;
   }
 
   /** Asks for the end of this very Pod; never by force, which would remove the record of what may run on. */
-  async #delete(pod: V1Pod, options: Options): Promise<void> {
+  async #delete(pod: V1Pod, options: CallOptions): Promise<void> {
     const { core, namespace } = this.#cluster;
     const name = pod.metadata?.name ?? "";
     const uid = pod.metadata?.uid ?? "";
@@ -107,30 +106,33 @@ export class KubernetesDriver implements ContainerDriver {
   }
 
   async #endAndForget(id: InstanceId, pod: V1Pod, signal: AbortSignal): Promise<void> {
-    await this.#cluster.call(signal, (options) => this.#delete(pod, options));
-    if (await this.#until(id, pod.metadata?.uid ?? "", () => false, goneMs, signal)) return;
-    throw unconfirmed(pod);
+    await this.#lease.change(signal, (options) => this.#delete(pod, options));
+    if (!(await this.#until(id, pod.metadata?.uid ?? "", () => false, goneMs, signal))) throw unconfirmed(pod);
+    // Usually it goes with its Pod; not if an agent ended between the two.
+    if (this.#options.gpus.kind === "claim")
+      await this.#lease.change(signal, (options) => this.#deleteClaim(id, options));
   }
 
   async #start(plan: ContainerPlan, signal: AbortSignal): Promise<void> {
     const sources = await sourcesOf(plan);
     const pod = podOfPlan(plan, this.#options, sources);
     const claim = claimOfPlan(plan, this.#options);
-    const { core, namespace } = this.#cluster;
     await this.#lease.require(signal);
     const before = await this.#cluster.call(signal, (options) => this.#find(plan.instanceId, options));
     if (before && !hasEnded(before) && !before.metadata?.deletionTimestamp) {
-      if (ownedOf(before.metadata)?.generation === plan.generation) return;
-      throw new DriverError("start_failed", "another generation of the instance still runs", { retryable: true });
+      requireGeneration(before, plan);
+      if (claim) await this.#lease.change(signal, (options) => this.#giveClaim(before, options));
+      return;
     }
     if (before) await this.#endAndForget(plan.instanceId, before, signal);
-    await this.#lease.require(signal);
-    await this.#cluster.call(signal, async (options) => {
-      if (claim) await this.#createClaim(claim, options);
-      // 409: a call before this one was carried out although its answer was lost.
-      const made = await ignoring(409, core.createNamespacedPod({ namespace, body: pod }, options));
-      if (made && claim) await this.#giveClaim(made, options);
-      if (!made) await this.#find(plan.instanceId, options);
+    await this.#lease.change(signal, async (options) => {
+      if (claim) await this.#createClaim(claim, plan.instanceId, options);
+      const made = await this.#create(pod, plan, options).catch(async (error: unknown) => {
+        // Unless it was refused there may be a Pod, which needs the claim.
+        if (claim && (statusOf(error) ?? 500) < 500) await this.#deleteClaim(plan.instanceId, options);
+        throw error;
+      });
+      if (claim) await this.#giveClaim(made, options);
     });
     this.#log.info(
       { instance: plan.instanceId, generation: plan.generation, pod: podNameOf(plan.instanceId) },
@@ -138,21 +140,48 @@ export class KubernetesDriver implements ContainerDriver {
     );
   }
 
+  async #create(body: V1Pod, plan: ContainerPlan, options: CallOptions): Promise<V1Pod> {
+    const { core, namespace } = this.#cluster;
+    const made =
+      (await ignoring(409, core.createNamespacedPod({ namespace, body }, options))) ??
+      // 409: a call before this one was carried out although its answer was lost, or a quota has just changed.
+      (await this.#find(plan.instanceId, options));
+    if (!made)
+      throw new DriverError("start_failed", "The cluster changed at the same time and created no Pod.", {
+        retryable: true,
+      });
+    requireGeneration(made, plan);
+    return made;
+  }
+
   /** Of an earlier Pod it may name other devices. */
-  async #createClaim(body: NonNullable<ReturnType<typeof claimOfPlan>>, options: Options): Promise<void> {
+  async #createClaim(
+    body: NonNullable<ReturnType<typeof claimOfPlan>>,
+    id: InstanceId,
+    options: CallOptions,
+  ): Promise<void> {
     const { resource, namespace } = this.#cluster;
-    const name = body.metadata?.name ?? "";
-    await ignoring(404, resource.deleteNamespacedResourceClaim({ name, namespace }, options));
+    await this.#deleteClaim(id, options);
     await resource.createNamespacedResourceClaim({ namespace, body }, options);
   }
 
+  /** Deletes the very claim that it saw, unless that is another agent's. */
+  async #deleteClaim(id: InstanceId, options: CallOptions): Promise<void> {
+    const { resource, namespace } = this.#cluster;
+    const name = podNameOf(id);
+    const claim = await ignoring(404, resource.readNamespacedResourceClaim({ name, namespace }, options));
+    if (!claim || !isOwn(this.#options.hostId, claim.metadata)) return;
+    const body = { preconditions: { uid: claim.metadata?.uid ?? "" } };
+    await ignoring([404, 409], resource.deleteNamespacedResourceClaim({ name, namespace, body }, options));
+  }
+
   /** Kubernetes removes the claim with its Pod then. */
-  async #giveClaim(pod: V1Pod, options: Options): Promise<void> {
+  async #giveClaim(pod: V1Pod, options: CallOptions): Promise<void> {
     const { resource, namespace } = this.#cluster;
     const { name = "", uid = "" } = pod.metadata ?? {};
     const owner = { apiVersion: "v1", kind: "Pod", name, uid };
     const body = [{ op: "add", path: "/metadata/ownerReferences", value: [owner] }];
-    await resource.patchNamespacedResourceClaim({ name, namespace, body }, options);
+    await ignoring(404, resource.patchNamespacedResourceClaim({ name, namespace, body }, options));
   }
 
   /**
@@ -162,7 +191,6 @@ export class KubernetesDriver implements ContainerDriver {
   async #stop(id: InstanceId, graceMs: number, signal: AbortSignal): Promise<void> {
     const pod = await this.#cluster.call(signal, (options) => this.#own(id, options));
     if (!pod || hasEnded(pod)) return;
-    await this.#lease.require(signal);
     const { name = "", uid = "" } = pod.metadata ?? {};
     const hasRun = pod.status?.containerStatuses?.[0]?.state?.running !== undefined;
     if (graceMs <= 0 || !hasRun || pod.metadata?.deletionTimestamp) return this.#endAndForget(id, pod, signal);
@@ -171,7 +199,7 @@ export class KubernetesDriver implements ContainerDriver {
       { op: "add", path: "/spec/activeDeadlineSeconds", value: 1 },
     ];
     const { core, namespace } = this.#cluster;
-    await this.#cluster.call(signal, (options) =>
+    await this.#lease.change(signal, (options) =>
       ignoring(404, core.patchNamespacedPod({ name, namespace, body }, options)),
     );
     const limitMs = Math.max(graceMs, graceSeconds * 1000) + stopMarginMs;
@@ -180,9 +208,7 @@ export class KubernetesDriver implements ContainerDriver {
 
   async #remove(id: InstanceId, signal: AbortSignal): Promise<void> {
     const pod = await this.#cluster.call(signal, (options) => this.#own(id, options));
-    if (!pod) return;
-    await this.#lease.require(signal);
-    await this.#endAndForget(id, pod, signal);
+    if (pod) await this.#endAndForget(id, pod, signal);
   }
 
   readonly name = "kubernetes";
@@ -253,6 +279,12 @@ async function sourcesOf({ mounts }: ContainerPlan): Promise<ReadonlyMap<string,
     return path !== undefined && facts ? [[source, { path, isFolder: facts.isDirectory() }] as const] : [];
   });
   return new Map((await Promise.all(found)).flat());
+}
+
+/** Throws DriverError. */
+function requireGeneration(pod: V1Pod, { generation }: ContainerPlan): void {
+  if (ownedOf(pod.metadata)?.generation === generation) return;
+  throw new DriverError("start_failed", "another generation of the instance still runs", { retryable: true });
 }
 
 function unconfirmed({ metadata, spec }: V1Pod): DriverError {

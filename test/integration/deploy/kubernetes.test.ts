@@ -324,6 +324,15 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
       const devices = "jsonpath={.status.allocation.devices.results[*].device}";
       const claim = ["get", "resourceclaim", podNameOf(pair.instanceId), "-n", "stoker"];
       expect(await kubectl(...claim, "-o", devices)).toBe("gpu-b gpu-c");
+      const disown = () =>
+        kubectl(...claim.with(0, "patch"), "--type=json", "-p", '[{"op":"remove","path":"/metadata/ownerReferences"}]');
+      // As it is left by an agent that ended before it had given the claim to its Pod.
+      await disown();
+      await driver.start(pair, signal());
+      expect(await kubectl(...claim, "-o", "jsonpath={.metadata.ownerReferences[*].name}")).toBe(
+        podNameOf(pair.instanceId),
+      );
+      await disown();
       await driver.start(same, signal());
       await waits(driver, same, /cannot allocate all claims/);
       await driver.remove(pair.instanceId, signal());

@@ -29,11 +29,23 @@ function oneLease() {
       return keep(what);
     },
   };
-  const call = (_: AbortSignal, work: (options: object) => Promise<unknown>) =>
-    work({}).catch((error: unknown) => {
+  const limits: (number | undefined)[] = [];
+  const call = (_: AbortSignal, work: (options: object) => Promise<unknown>, limitMs?: number) => {
+    limits.push(limitMs);
+    return work({}).catch((error: unknown) => {
       throw faultOf(error);
     });
-  return { holder: () => kept?.spec?.holderIdentity, cluster: { coordination, namespace: "n", call } as never };
+  };
+  /** As somebody may who has rights on leases. */
+  const prolong = (leaseDurationSeconds: number) => {
+    if (kept) keep({ body: { ...kept, spec: { ...kept.spec, leaseDurationSeconds } } });
+  };
+  return {
+    limits,
+    prolong,
+    holder: () => kept?.spec?.holderIdentity,
+    cluster: { coordination, namespace: "n", call } as never,
+  };
 }
 
 describe("the lease of an agent", () => {
@@ -77,6 +89,31 @@ describe("the lease of an agent", () => {
     await first.renew(signal);
     clock.nowMs += (leaseSeconds - 10) * 1000;
     expect(first.isHeld).toBe(false);
+  });
+
+  it("ends each change before others may have it", async () => {
+    const { lease, first, second } = agents();
+    expect(await first.change(signal, async () => "made")).toBe("made");
+    const [heldMs, othersMs] = [(leaseSeconds - 10) * 1000, leaseSeconds * 1000];
+    for (const passedMs of [0, heldMs - 1]) {
+      clock.nowMs += passedMs;
+      await first.change(signal, async () => {});
+      const limitMs = lease.limits.at(-1) ?? Number.POSITIVE_INFINITY;
+      expect(limitMs).toBeGreaterThan(0);
+      expect(passedMs + limitMs).toBeLessThan(othersMs);
+    }
+    let changes = 0;
+    await expect(second.change(signal, async () => ++changes)).rejects.toMatchObject({ code: "engine_away" });
+    expect(changes).toBe(0);
+  });
+
+  it("passes on after its usual duration, whatever duration somebody wrote into it", async () => {
+    const { lease, first, second } = agents();
+    await first.require(signal);
+    lease.prolong(1_000_000_000);
+    await expect(second.require(signal)).rejects.toThrow();
+    clock.nowMs += leaseSeconds * 1000;
+    await second.require(signal);
   });
 
   it("passes on at once when its holder ends", async () => {
