@@ -1,4 +1,4 @@
-// Contents of an invoice: a function of the ledger entries posted in its month. Pure.
+// Contents of an invoice: sums of the ledger entries posted in its month, which are compared with the ledger before. Pure.
 import type { AccountId } from "../../proto/ids.ts";
 import type { Month } from "./period.ts";
 import { totalOf, type UsageLine } from "./usage-line.ts";

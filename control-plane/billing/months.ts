@@ -60,12 +60,15 @@ export function createMonthClosing(deps: {
         "could not create an invoice",
       );
     };
+    const differing = await store.differing(month);
+    for (const account of differing) failure(account, new Error("the sums of the month differ from the ledger"));
     for (let after = "" as AccountId; ; ) {
       const accounts = await store.unclosed(month, after, page);
       const last = accounts.at(-1);
       if (last === undefined) break;
       after = last;
       for (const account of accounts) {
+        if (differing.has(account)) continue;
         try {
           if (await store.close(account, month, (lines, dueDays) => draftInvoice(lines, dueDays, nowMs))) invoices += 1;
           outages = 0;

@@ -52,6 +52,8 @@ export interface WholeInvoice extends Invoice {
 export interface InvoiceStore {
   /** First month with entries that is not closed; undefined when the ledger is empty. */
   nextOpenMonth(): Promise<Month | undefined>;
+  /** Accounts whose sums of the month, which invoices are made of, differ from the ledger. Reads all its entries once. */
+  differing(month: Month): Promise<ReadonlySet<AccountId>>;
   /** Accounts with entries in the month and no invoice of it, by id, after `after`. */
   unclosed(month: Month, after: AccountId, limit: number): Promise<readonly AccountId[]>;
   /**

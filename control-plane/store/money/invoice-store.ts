@@ -19,6 +19,24 @@ export function createInvoiceStore(db: Db): InvoiceStore {
       return rows[0]?.month ?? undefined;
     },
 
+    differing: (month) =>
+      inTransaction(db, async (trx) => {
+        // A month of tens of millions of entries exceeds the time limit of requests.
+        await sql`set local statement_timeout = '600s'`.execute(trx);
+        const [from, to] = [month, month + 1].map((at) =>
+          new Date(Date.UTC(Math.floor(at / 12), at % 12)).toISOString(),
+        );
+        const { rows } = await sql<{ accountId: AccountId }>`/* at most 600 s */
+          select account_id from (
+            select account_id, amount as cost, 1 as entries from ledger_entry
+            where book = 'customer_spent' and kind <> 'invoice'
+              and posted_at >= ${from}::timestamptz and posted_at < ${to}::timestamptz
+            union all
+            select account_id, -cost, -entries from usage_day where month = ${month}
+          ) said group by account_id having sum(cost) <> 0 or sum(entries) <> 0`.execute(trx);
+        return new Set(rows.map((row) => row.accountId));
+      }),
+
     async unclosed(month, after, limit) {
       // From the sums that settlements keep: the ledger of a month may have tens of millions of entries.
       const { rows } = await sql<{ accountId: AccountId }>`
@@ -36,7 +54,7 @@ export function createInvoiceStore(db: Db): InvoiceStore {
           .select("dueDays")
           .where("accountId", "=", account)
           .executeTakeFirst();
-        // From the sums as well. `checkBooks` and tests compare them with the ledger.
+        // From the sums as well; `differing` compares them with the ledger.
         const lines = await monthLines(trx, account, month, month);
         const made = draft(lines, terms?.dueDays ?? 14);
         if (!made) return false;

@@ -119,8 +119,8 @@ export interface MoneyTables {
   };
   usage: UsageColumns & { settledAt: DefaultTime };
   /**
-   * Sums of ledger and usage by UTC day of posting, key, model, price and discount, written by the settlement that posts. Nothing is decided
-   * from it: usage pages read it, invoices read the ledger. The view `usage_month` sums it by month.
+   * Sums of ledger and usage by UTC day of posting, key, model, price and discount, written by the settlement that posts. Usage pages
+   * and invoices read it; before a month is closed, it is compared with the ledger. The view `usage_month` sums it by month.
    */
   usageDay: {
     accountId: AccountId;

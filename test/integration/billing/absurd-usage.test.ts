@@ -64,6 +64,24 @@ it("closes the month of every account", async () => {
   expect(await invoicesOf(world)).toEqual([...both].sort());
 });
 
+it("makes no invoice of sums that differ from the ledger, and makes it once they are equal", async () => {
+  const world = await openWorld(postgres);
+  const [wrong, good] = await accounts(world);
+  await world.pool.query("update usage_day set cost = cost + 1 where account_id = $1", [wrong]);
+  const lines: string[] = [];
+  const readable = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
+  const clock = { ...handClock(), unixMs: nextMonth };
+  const months = createMonthClosing({ store: world.invoiceStore, log: readable, clock });
+  expect(await months.closeMonths()).toBe(1);
+  expect(await invoicesOf(world)).toEqual([good]);
+  expect(lines.filter((line) => line.includes('"alert":"invoice_failed"') && line.includes(wrong))).toHaveLength(1);
+  expect(await world.invoiceStore.nextOpenMonth()).toBe(monthOf(Date.now()));
+  await world.pool.query("select rebuild_usage_days()");
+  expect(await months.closeMonths()).toBe(1);
+  expect(await invoicesOf(world)).toEqual([wrong, good].sort());
+  expect(await world.invoiceStore.nextOpenMonth()).toBe(monthOf(Date.now()) + 1);
+});
+
 it("makes the other accounts' invoices of every month while one account's fails, and that one once it can be made", async () => {
   const world = await openWorld(postgres);
   const [bad, good] = await accounts(world);
