@@ -47,7 +47,11 @@ function openReplica(deps: ReportDatabaseDeps & { readonly settings: ReplicaSett
   const replica = openDatabase(settings.url, { maxConnections: deps.maxConnections, log, connectTimeoutMs: 1_000 });
   /** Undefined: unknown, or the replica failed. */
   let lagMs: number | undefined;
-  let isUsed = false;
+  /** Undefined before the first check. */
+  let isUsed: boolean | undefined;
+  let isForeign = false;
+  /** Control planes of this installation. Their ids are random, so no other installation has them. */
+  const ours = new Set<string>();
 
   function setLag(now: number | undefined, cause?: unknown): void {
     lagMs = now;
@@ -58,12 +62,24 @@ function openReplica(deps: ReportDatabaseDeps & { readonly settings: ReplicaSett
     else log.warn({ err: cause, lagMs: now, maxLagMs: settings.maxLagMs }, "reports use the primary database");
   }
 
+  async function isOurs(id: string): Promise<boolean> {
+    if (ours.has(id)) return true;
+    const { rows } = await sql`select from replica where replica_id = ${id}`.execute(primary.db);
+    if (rows.length > 0) ours.add(id);
+    return rows.length > 0;
+  }
+
   async function check(): Promise<void> {
     try {
       // Control planes write it every ten seconds. A replica that receives nothing any more falls behind by it too.
-      const { rows } = await sql<{ at: Date | null }>`select max(seen_at) as at from replica`.execute(replica.db);
-      const at = rows[0]?.at;
-      setLag(at ? Math.max(0, nowMs() - at.getTime()) : undefined);
+      const { rows } = await sql<{ id: string; at: Date }>`
+        select replica_id as id, seen_at as at from replica order by seen_at desc limit 1`.execute(replica.db);
+      const newest = rows[0];
+      const wasForeign = isForeign;
+      isForeign = newest !== undefined && !(await isOurs(newest.id));
+      if (isForeign && !wasForeign)
+        log.error("DATABASE_REPLICA_URL names a database of another installation; reports use the primary database");
+      setLag(newest && !isForeign ? Math.max(0, nowMs() - newest.at.getTime()) : undefined);
     } catch (error) {
       setLag(undefined, error);
     }

@@ -138,3 +138,31 @@ it("uses the primary without a replica", async () => {
   const settings = { primary, replica: undefined, maxConnections: 1, nowMs: Date.now, log };
   expect(openReportDatabase(settings).db).toBe(primary.db);
 });
+
+it("never reads the database of another installation, and says so", async () => {
+  const postgres = await startPostgres();
+  onTestFinished(() => postgres.stop());
+  const [url, foreign] = [await postgres.migratedDatabase(), await postgres.migratedDatabase()];
+  const lines: string[] = [];
+  const readable = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
+  const open = (at: string) => {
+    const database = openDatabase(at, { maxConnections: 2, log });
+    onTestFinished(() => database.close());
+    return database;
+  };
+  const primary = open(url);
+  await sql`insert into replica (replica_id, epoch) values ('ours', 1)`.execute(primary.db);
+  await sql`insert into replica (replica_id, epoch) values ('theirs', 1)`.execute(open(foreign).db);
+  const lagOf = async (of: string) => {
+    const settings = { primary, replica: { url: of, maxLagMs }, maxConnections: 1, nowMs: Date.now, log: readable };
+    const reports = openReportDatabase(settings);
+    await reports.check();
+    await reports.check();
+    await reports.close();
+    return reports.lagMs();
+  };
+  expect(await lagOf(url)).toBeLessThan(maxLagMs);
+  expect(lines).toEqual([]);
+  expect(await lagOf(foreign)).toBeUndefined();
+  expect(lines.filter((line) => line.includes("another installation"))).toHaveLength(1);
+});
