@@ -3,7 +3,7 @@ import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { UsageLine } from "../../billing/store.ts";
 import type { Db } from "../core/schema.ts";
 
-interface LineRow extends Omit<UsageLine, "key" | "discount"> {
+export interface LineRow extends Omit<UsageLine, "key" | "discount"> {
   readonly month: number;
   readonly keyId: KeyId | "";
   readonly discountId: string | null;
@@ -112,7 +112,13 @@ export async function invoiceLines(db: Db, invoices: readonly string[]): Promise
   return lines;
 }
 
-function lineOf({ keyId: key, discountId, discountName, discountText, ...line }: Omit<LineRow, "month">): UsageLine {
+export function lineOf({
+  keyId: key,
+  discountId,
+  discountName,
+  discountText,
+  ...line
+}: Omit<LineRow, "month">): UsageLine {
   const { model, task, isPrivate, pricingType, priceVersion, milliUnits, cost } = line;
   const discount = discountId === null ? null : { id: discountId, name: discountName, text: discountText };
   return { key, model, task, isPrivate, pricingType, priceVersion, discount, milliUnits, cost };

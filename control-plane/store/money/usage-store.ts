@@ -2,34 +2,42 @@ import { sql } from "kysely";
 import type { LabelStore, UsageStore } from "../../billing/store.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
-import { invoiceLines, monthLines } from "./usage-lines.ts";
+import { type LineRow, lineOf, monthLines } from "./usage-lines.ts";
+
+/** Line of an invoice; without an invoice, and of one without lines, its columns are null. */
+interface ClosedRow extends LineRow {
+  readonly through: number | null;
+  readonly createdAt: Date | null;
+  readonly ofInvoice: string | null;
+  readonly ofMonth: number | null;
+  readonly lineId: unknown;
+}
 
 export function createUsageStore(db: Db): UsageStore & LabelStore {
   return asked<UsageStore & LabelStore>({
     monthLines: (account, first, last) => monthLines(db, account, first, last),
 
     async closedMonths(account, first, last) {
-      const { rows } = await sql<{ through: number | null; createdAt: Date | null }>`
+      // One statement: of two, a read replica may run one and the primary, which knows of later invoices, the other.
+      const { rows } = await sql<ClosedRow>`
         select (select max(month) from billing_month) as through,
-          (select created_at from account where account_id = ${account}) as created_at`.execute(db);
-      const invoices = await db
-        .selectFrom("invoice")
-        .select(["invoiceId", "month"])
-        .where("accountId", "=", account)
-        .where("month", ">=", first)
-        .where("month", "<=", last)
-        .execute();
-      const lines = await invoiceLines(
-        db,
-        invoices.map((invoice) => invoice.invoiceId),
+          (select created_at from account where account_id = ${account}) as created_at,
+          i.invoice_id as of_invoice, i.month as of_month, l.*
+        from (select) once
+        left join invoice i on i.account_id = ${account} and i.month between ${first} and ${last}
+        left join invoice_line l on l.invoice_id = i.invoice_id
+        order by i.month, l.line_id`.execute(db);
+      const invoices = Map.groupBy(
+        rows.filter(({ ofInvoice }) => ofInvoice !== null),
+        ({ ofInvoice }) => ofInvoice as string,
       );
       return {
         accountCreatedAtMs: rows[0]?.createdAt?.getTime() ?? 0,
         through: rows[0]?.through ?? undefined,
-        invoices: invoices.map(({ invoiceId, month }) => ({
+        invoices: [...invoices].map(([invoiceId, lines]) => ({
           invoiceId,
-          month,
-          lines: lines.get(invoiceId) ?? [],
+          month: lines[0]?.ofMonth ?? first,
+          lines: lines.filter(({ lineId }) => lineId !== null).map(lineOf),
         })),
       };
     },

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { monthOf } from "../../../control-plane/billing/period.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { createUsageStore } from "../../../control-plane/store/money/usage-store.ts";
 import type { KeyId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { by, openBillingWorld, usd } from "./billing-world.ts";
@@ -119,5 +121,23 @@ it("I7: three months with a price change, a discount, a correction, a suspension
   expect(year.months.map(({ invoiceId }) => invoiceId)).toEqual([
     ...invoices.map(({ id }) => id).reverse(),
     "NOT_FINAL",
+  ]);
+  // In one statement, because a read replica and the primary may run two of them at different states.
+  let statements = 0;
+  const counted = world.db.withPlugin({
+    transformQuery({ node }) {
+      statements += 1;
+      return node;
+    },
+    transformResult: async ({ result }) => result,
+  });
+  const first = monthOf(Date.UTC(2025, 0));
+  const closed = await createUsageStore(counted).closedMonths(account, first, first + 3);
+  expect(statements).toBe(1);
+  expect(closed.through).toBe(first + 2);
+  expect(closed.invoices.map(({ month, lines }) => [month, lines.reduce((sum, { cost }) => sum + cost, 0n)])).toEqual([
+    [first, january],
+    [first + 1, february],
+    [first + 2, march],
   ]);
 });
