@@ -259,7 +259,7 @@ describe("the log of requests", () => {
       [1, true],
       [2, false],
     ]);
-    expect(await requests.find(again.requestId, undefined)).toHaveLength(2);
+    expect((await requests.find(again.requestId, undefined)).attempts).toHaveLength(2);
     await expect(requests.find(again.requestId, stranger)).rejects.toMatchObject({ code: "request_not_found" });
     await expect(requests.list(stranger, all, again.requestId, 10)).rejects.toMatchObject({
       code: "request_not_found",
