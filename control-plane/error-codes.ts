@@ -158,6 +158,7 @@ export const errorCodes = [
   "mail_disabled",
   "mail_failed",
   "mail_link_expired",
+  "member_by_provider",
   "member_limit_reached",
   "member_not_found",
   "method_not_allowed",

@@ -82,10 +82,10 @@ function addAgentGauges(registers: Registry[], factsNow: () => AgentFacts | unde
   );
 }
 
-/** `lastBackupBefore`: in unix seconds, of the agent before this one. */
 /** Their series begin at 0: Prometheus' `increase` does not count the first value of a series. */
 const restartReasons = ["oom", "exit", "health", "gpu_lost", "operator"];
 
+/** `lastBackupBefore`: in unix seconds, of the agent before this one. */
 export function createAgentMetrics(lastBackupBefore?: number) {
   const registry = new Registry();
   const registers = [registry];

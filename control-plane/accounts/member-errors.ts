@@ -14,6 +14,12 @@ export const notAPerson = () =>
   conflict("not_a_person", "An organization cannot be a member of another one. Sign in with your own account.");
 
 /** `organization`: its name, where the refused request does not concern it. */
+export const memberByProvider = () =>
+  conflict(
+    "member_by_provider",
+    "Your identity provider makes you a member of this organization, and would do so again at the next sign-in. Ask whoever manages the provider to take you from its group.",
+  );
+
 export const lastOwner = (organization?: string) =>
   conflict(
     "last_owner",

@@ -14,6 +14,7 @@ import {
   invitationForOther,
   invitationNotFound,
   lastOwner,
+  memberByProvider,
   memberExists,
   memberNotFound,
   notAnOrganization,
@@ -157,12 +158,17 @@ export function createMembers(deps: MembersDeps) {
       return memberOf(caller.account, id);
     },
 
-    /** A member may leave; others need the right to manage members. Throws memberNotFound, memberRoleNotAllowed, lastOwner. */
+    /**
+     * A member may leave; others need the right to manage members. Throws memberNotFound, memberRoleNotAllowed, lastOwner,
+     * memberByProvider.
+     */
     async remove(caller: Caller, id: MemberId, act: Act): Promise<MemberRecord> {
       const isSelf = caller.member?.id === id;
       const refusal = isSelf ? undefined : roleRefusal("manageMembers", caller);
       if (refusal) throw refusal;
       const found = await memberOf(caller.account, id);
+      // The next sign-in would make them a member again, without the projects to which they are bound.
+      if (isSelf && found.source === "provider") throw memberByProvider();
       const outcome = await store.remove(caller.account, id, editorOf(caller, act, isSelf ? "leave" : "manageMembers"));
       if (outcome === "gone") throw memberNotFound();
       if (outcome === "above") throw aboveOwnRole(caller.member?.role);

@@ -19,7 +19,7 @@ const tooMany = () =>
 const hasKeys = () =>
   conflict(
     "project_has_keys",
-    "The project has API keys or members. Revoke the keys first, because a key cannot leave its project, and take it from its members.",
+    "The project has API keys, members or workload identities. Revoke the keys first, because a key cannot leave its project, take it from its members, and delete its workload identities.",
   );
 
 export const emptyChange = (example: string) =>

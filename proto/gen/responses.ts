@@ -402,7 +402,7 @@ export interface Responses {
      * @minItems 1
      * @maxItems 100
      */
-    allowed_models: [string, ...string[]] | null;
+    allowed_models: string[] | null;
     /**
      * Unix seconds, at most ten years away; null: never
      */
@@ -465,7 +465,7 @@ export interface Responses {
      * @minItems 1
      * @maxItems 100
      */
-    allowed_models: [string, ...string[]] | null;
+    allowed_models: string[] | null;
     /**
      * Unix seconds, at most ten years away; null: never
      */
@@ -528,7 +528,7 @@ export interface Responses {
      * @minItems 1
      * @maxItems 100
      */
-    allowed_models: [string, ...string[]] | null;
+    allowed_models: string[] | null;
     /**
      * Unix seconds, at most ten years away; null: never
      */
@@ -591,7 +591,7 @@ export interface Responses {
      * @minItems 1
      * @maxItems 100
      */
-    allowed_models: [string, ...string[]] | null;
+    allowed_models: string[] | null;
     /**
      * Unix seconds, at most ten years away; null: never
      */
@@ -654,7 +654,7 @@ export interface Responses {
      * @minItems 1
      * @maxItems 100
      */
-    allowed_models: [string, ...string[]] | null;
+    allowed_models: string[] | null;
     /**
      * Unix seconds, at most ten years away; null: never
      */
@@ -717,7 +717,7 @@ export interface Responses {
      * @minItems 1
      * @maxItems 100
      */
-    allowed_models: [string, ...string[]] | null;
+    allowed_models: string[] | null;
     /**
      * Unix seconds, at most ten years away; null: never
      */
@@ -780,7 +780,7 @@ export interface Responses {
      * @minItems 1
      * @maxItems 100
      */
-    allowed_models: [string, ...string[]] | null;
+    allowed_models: string[] | null;
     /**
      * Unix seconds, at most ten years away; null: never
      */
@@ -843,7 +843,7 @@ export interface Responses {
      * @minItems 1
      * @maxItems 100
      */
-    allowed_models: [string, ...string[]] | null;
+    allowed_models: string[] | null;
     /**
      * Unix seconds, at most ten years away; null: never
      */
@@ -1282,154 +1282,7 @@ export interface Responses {
        *
        * @maxItems 20
        */
-      project_ids:
-        | []
-        | [string]
-        | [string, string]
-        | [string, string, string]
-        | [string, string, string, string]
-        | [string, string, string, string, string]
-        | [string, string, string, string, string, string]
-        | [string, string, string, string, string, string, string]
-        | [string, string, string, string, string, string, string, string]
-        | [string, string, string, string, string, string, string, string, string]
-        | [string, string, string, string, string, string, string, string, string, string]
-        | [string, string, string, string, string, string, string, string, string, string, string]
-        | [string, string, string, string, string, string, string, string, string, string, string, string]
-        | [string, string, string, string, string, string, string, string, string, string, string, string, string]
-        | [
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string
-          ]
-        | [
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string
-          ]
-        | [
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string
-          ]
-        | [
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string
-          ]
-        | [
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string
-          ]
-        | [
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string
-          ]
-        | [
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string,
-            string
-          ];
+      project_ids: string[];
       /**
        * Unix seconds
        */
@@ -1458,139 +1311,7 @@ export interface Responses {
      *
      * @maxItems 20
      */
-    project_ids:
-      | []
-      | [string]
-      | [string, string]
-      | [string, string, string]
-      | [string, string, string, string]
-      | [string, string, string, string, string]
-      | [string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string, string, string]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ];
+    project_ids: string[];
     /**
      * Unix seconds
      */
@@ -1618,139 +1339,7 @@ export interface Responses {
      *
      * @maxItems 20
      */
-    project_ids:
-      | []
-      | [string]
-      | [string, string]
-      | [string, string, string]
-      | [string, string, string, string]
-      | [string, string, string, string, string]
-      | [string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string, string, string]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ];
+    project_ids: string[];
     /**
      * Unix seconds
      */
@@ -1778,139 +1367,7 @@ export interface Responses {
      *
      * @maxItems 20
      */
-    project_ids:
-      | []
-      | [string]
-      | [string, string]
-      | [string, string, string]
-      | [string, string, string, string]
-      | [string, string, string, string, string]
-      | [string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string, string, string]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ];
+    project_ids: string[];
     /**
      * Unix seconds
      */
@@ -1938,139 +1395,7 @@ export interface Responses {
      *
      * @maxItems 20
      */
-    project_ids:
-      | []
-      | [string]
-      | [string, string]
-      | [string, string, string]
-      | [string, string, string, string]
-      | [string, string, string, string, string]
-      | [string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string, string]
-      | [string, string, string, string, string, string, string, string, string, string, string, string, string, string]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ]
-      | [
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string,
-          string
-        ];
+    project_ids: string[];
     /**
      * Unix seconds
      */
@@ -5600,47 +4925,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -5756,47 +5041,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -6033,47 +5278,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -6189,47 +5394,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -6510,47 +5675,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -6695,47 +5820,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -6851,47 +5936,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -7071,47 +6116,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -7256,47 +6261,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -7797,14 +6762,14 @@ export interface Responses {
   };
   "GET /v1/deployment_logs/query": {
     entries: {
-      [k: string]: [string, string][];
+      [k: string]: string[][];
     };
   };
   "GET /v1/logs/query": {
     /**
      * [unix seconds with nanoseconds, line], ascending
      */
-    entries: [string, string][];
+    entries: string[][];
   };
   "PUT /v1/admin/deployments/{deploy_id}/prefix-cache": {
     deploy_id: string;
@@ -7867,47 +6832,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -9496,47 +8421,7 @@ export interface Responses {
            * @minItems 1
            * @maxItems 7
            */
-          days:
-            | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ];
+          days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
           /**
            * Local time, HH:MM
            */
@@ -9685,47 +8570,7 @@ export interface Responses {
            * @minItems 1
            * @maxItems 7
            */
-          days:
-            | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ];
+          days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
           /**
            * Local time, HH:MM
            */
@@ -9874,47 +8719,7 @@ export interface Responses {
            * @minItems 1
            * @maxItems 7
            */
-          days:
-            | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ]
-            | [
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-                "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-              ];
+          days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
           /**
            * Local time, HH:MM
            */
@@ -10062,47 +8867,7 @@ export interface Responses {
          * @minItems 1
          * @maxItems 7
          */
-        days:
-          | ["mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ]
-          | [
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun",
-              "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun"
-            ];
+        days: ("mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun")[];
         /**
          * Local time, HH:MM
          */
@@ -10198,7 +8963,7 @@ export interface Responses {
     /**
      * [unix seconds with nanoseconds, line], ascending
      */
-    entries: [string, string][];
+    entries: string[][];
   };
   "POST /v1/admin/deployments/{deploy_id}/stop": {
     deploy_id: string;

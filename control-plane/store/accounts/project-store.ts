@@ -113,7 +113,13 @@ export function createProjectStore(db: Db): ProjectStore {
           .select("memberId")
           .where("accountId", "=", account)
           .where(sql<boolean>`${id} = any (project_ids)`);
-        if ((await keys.limit(1).$call(findsRow)) || (await members.limit(1).$call(findsRow))) return "has_keys";
+        const rules = trx.selectFrom("workloadIdentity").select("ruleId").where("projectId", "=", id);
+        if (
+          (await keys.limit(1).$call(findsRow)) ||
+          (await members.limit(1).$call(findsRow)) ||
+          (await rules.limit(1).$call(findsRow))
+        )
+          return "has_keys";
         await trx.updateTable("project").set({ endedAt: now }).where("projectId", "=", id).execute();
         await auditAct(trx, act, { action: "project.delete", subject: id, account, before });
         return "done";

@@ -529,6 +529,15 @@ describe("a workload identity of an organisation", () => {
   });
 });
 
+it("does not let go of a member whom a provider makes one again", async () => {
+  const { members, world, found, join, act } = await open();
+  const { organization, owner } = await found("acme");
+  const { caller: bob } = await join(owner, "bob", "developer");
+  await world.pool.query("update member set source = 'provider' where member_id = $1", [memberIdOf(bob)]);
+  await expect(members.remove(bob, memberIdOf(bob), act(bob))).rejects.toMatchObject({ code: "member_by_provider" });
+  expect(await members.get(organization, memberIdOf(bob))).toMatchObject({ source: "provider" });
+});
+
 describe("the projects of a member", () => {
   it("bind the keys that the member makes, a command line's and a workload's too, but no owner", async () => {
     const { features, members, tokens, found, join, act } = await open();
@@ -579,6 +588,11 @@ describe("the projects of a member", () => {
       code: "project_has_keys",
     });
     await members.change(owner, memberIdOf(bob), { projects: [] }, act(owner));
+    const last = await workloads.create(organization, { ...rule, name: "last", project: ads as ProjectId }, act(owner));
+    await expect(projects.end(organization, ads as ProjectId, act(owner))).rejects.toMatchObject({
+      code: "project_has_keys",
+    });
+    await workloads.remove(organization, last.id, act(owner));
     await projects.end(organization, ads as ProjectId, act(owner));
     expect(await projectOf(create(bob, "free", other))).toBe(other);
     await expect(
