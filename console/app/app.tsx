@@ -8,19 +8,18 @@ import { actingAs, chooseOrganization, chosenOrganization, setActingAs } from ".
 import { ApiError, createApi } from "../api/client.ts";
 import { ApiContext } from "../api/context.ts";
 import { afterEntrance, isEntrance } from "../domain/entrance.ts";
-import { actionOf } from "../domain/guarded-actions.ts";
 import { text } from "../text/common.ts";
 import { ErrorNotice } from "../ui/notice.tsx";
 import { base } from "./base.ts";
-import { Reauthenticate } from "./reauthenticate.tsx";
 import type { SessionAnswer } from "./sign-in-form.tsx";
-import { SignedOut } from "./signed-out.tsx";
 import { isSignUpOpen, type Me, type Permissions, VisitorContext } from "./visitor.ts";
 
 const Console = lazy(async () => {
   const { router } = await import("./router.tsx");
   return { default: () => <RouterProvider router={router} /> };
 });
+const SignedOut = lazy(async () => ({ default: (await import("./signed-out.tsx")).SignedOut }));
+const Reauthenticate = lazy(async () => ({ default: (await import("./reauthenticate.tsx")).Reauthenticate }));
 const Enrol = lazy(async () => ({ default: (await import("../pages/account/enrol.tsx")).Enrol }));
 
 type SessionState =
@@ -47,8 +46,9 @@ function ifGone(error: unknown): undefined {
 const ownAccount = (me: Me): Shown => ({ me, operator: undefined, person: undefined, permissions: undefined });
 
 interface Reauthentication {
-  /** What the user wants to do. */
-  readonly action: string;
+  /** The request that needs it. */
+  readonly method: string;
+  readonly path: string;
   readonly end: (isDone: boolean) => void;
 }
 
@@ -71,7 +71,7 @@ export function App(): ReactNode {
     setSession({ is: "out" });
   };
   const reauthenticate = (method: string, path: string) =>
-    new Promise<boolean>((end) => setDialog({ action: actionOf(method, path), end }));
+    new Promise<boolean>((end) => setDialog({ method, path, end }));
   // biome-ignore lint/correctness/useExhaustiveDependencies: one client for the life of the page.
   const api = useMemo(
     () => createApi({ onSignedOut: leave, reauthenticate, onMustEnrol: () => void enter(), actingAs }),
@@ -136,7 +136,9 @@ export function App(): ReactNode {
     };
     return (
       <ApiContext.Provider value={api}>
-        <SignedOut isSignUpOpen={isSignUpOpen()} onEntered={entered} onKey={signedUp} />
+        <Suspense fallback={<Waiting />}>
+          <SignedOut isSignUpOpen={isSignUpOpen()} onEntered={entered} onKey={signedUp} />
+        </Suspense>
       </ApiContext.Provider>
     );
   }
@@ -191,7 +193,11 @@ export function App(): ReactNode {
         <Suspense fallback={<Waiting />}>
           {mustEnrol ? <Enrol onDone={() => void (returnToCli() || enter())} /> : <Console key={me.uid} />}
         </Suspense>
-        {dialog && <Reauthenticate action={dialog.action} onEnd={closeDialog} />}
+        {dialog && (
+          <Suspense>
+            <Reauthenticate method={dialog.method} path={dialog.path} onEnd={closeDialog} />
+          </Suspense>
+        )}
       </VisitorContext.Provider>
     </ApiContext.Provider>
   );

@@ -1,5 +1,6 @@
 import { Modal, Text } from "@mantine/core";
 import type { ReactNode } from "react";
+import { actionOf } from "../domain/guarded-actions.ts";
 import { text as common } from "../text/common.ts";
 import { text } from "../text/sign-in.ts";
 import { Command } from "../ui/code.tsx";
@@ -7,13 +8,14 @@ import { type SessionAnswer, SignInForm } from "./sign-in-form.tsx";
 import { useVisitor } from "./visitor.ts";
 
 interface ReauthenticateProps {
-  /** What the user wants to do. */
-  readonly action: string;
+  /** The request that needs it. */
+  readonly method: string;
+  readonly path: string;
   readonly onEnd: (isDone: boolean) => void;
 }
 
 /** Dialog in which the user signs in again. */
-export function Reauthenticate({ action, onEnd }: ReauthenticateProps): ReactNode {
+export function Reauthenticate({ method, path, onEnd }: ReauthenticateProps): ReactNode {
   const { me } = useVisitor();
   const entered = async ({ uid }: SessionAnswer) => {
     // Another account signed in: discard this page.
@@ -29,7 +31,7 @@ export function Reauthenticate({ action, onEnd }: ReauthenticateProps): ReactNod
       zIndex={400}
     >
       <Text size="sm" mb="md">
-        {text.whyAgain(action)}
+        {text.whyAgain(actionOf(method, path))}
       </Text>
       <SignInForm email={me.email ?? undefined} onEntered={entered} />
       <Text size="sm" c="dimmed" mt="md">
