@@ -15,12 +15,15 @@ export function statusOf(error: unknown): number | undefined {
   return typeof status === "number" ? status : undefined;
 }
 
-/** Reason of a failed call, for the operator and, if it ends an instance, for the customer. */
+/**
+ * Reason of a failed call. Customers read it if it ends an instance, so the words of the API server, which name quotas and other
+ * tenants' figures, are in it only where the call is retried without end. Operators find them in the log (`wordsOf` of the cause).
+ */
 export function faultOf(error: unknown): DriverError {
   if (error instanceof DriverError) return error;
   const { message = "", cause } = error as ApiError;
   const status = statusOf(error);
-  const said = saidBy(error);
+  const said = wordsOf(error);
   if (status === undefined)
     return fail(
       "engine_away",
@@ -35,18 +38,33 @@ export function faultOf(error: unknown): DriverError {
   if (status === 403 && /exceeded quota|forbidden: (maximum|minimum) /i.test(said))
     return fail(
       "quota_exceeded",
-      `The quota of the cluster does not allow it: ${said}. The start is retried; have the quota raised, or delete what uses it.`,
+      "The quota of the host's cluster does not allow another model server now. The start is retried; if this persists, inform your operator.",
       true,
       error,
     );
   if (status === 403 && /violates PodSecurity/i.test(said))
-    return fail("start_failed", `The cluster's Pod security does not allow the model server: ${said}.`, false, error);
+    return fail(
+      "start_failed",
+      "The security rules of the host's cluster do not allow the model server: inform your operator.",
+      false,
+      error,
+    );
   if (status === 400 || status === 422)
-    return fail("start_failed", `The API server of the cluster does not accept the Pod: ${said}.`, false, error);
-  return fail("start_failed", `The API server of the cluster refused (${status}): ${said}.`, true, error);
+    return fail(
+      "start_failed",
+      `The host's cluster does not accept the model server (${status}): inform your operator.`,
+      false,
+      error,
+    );
+  return fail(
+    "start_failed",
+    `The host's cluster refused the model server (${status}). The start is retried; if this persists, inform your operator.`,
+    true,
+    error,
+  );
 }
 
-function saidBy(error: unknown): string {
+export function wordsOf(error: unknown): string {
   const { body, message = "" } = error as ApiError;
   const said =
     typeof body === "string" ? (messageIn(body) ?? body) : (body as { message?: string } | undefined)?.message;

@@ -14,7 +14,7 @@ import { createListening } from "../containers/listening.ts";
 import { selectLines } from "../containers/log-lines.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
 import { AgentLease } from "./agent-lease.ts";
-import { statusOf } from "./api-fault.ts";
+import { statusOf, wordsOf } from "./api-fault.ts";
 import { type CallOptions, type Cluster, type ClusterOptions, connectCluster, followPods } from "./cluster.ts";
 import { hasEnded, observePod } from "./observe-pod.ts";
 import { isOwn, leaseNameOf, ownedOf, ownSelector, podNameOf } from "./pod-labels.ts";
@@ -231,7 +231,16 @@ export class KubernetesDriver implements ContainerDriver {
   readonly pull: ContainerDriver["pull"] = async () => {};
 
   readonly start: ContainerDriver["start"] = (plan, signal) =>
-    this.#inTurn.run(plan.instanceId, signal, () => this.#start(plan, signal));
+    this.#inTurn.run(plan.instanceId, signal, async () => {
+      try {
+        await this.#start(plan, signal);
+      } catch (error) {
+        const { cause } = error as DriverError;
+        if (cause !== undefined)
+          this.#log.warn({ instance: plan.instanceId, why: wordsOf(cause) }, "the cluster did not take a Pod");
+        throw error;
+      }
+    });
 
   readonly stop: ContainerDriver["stop"] = (id, graceMs, signal) =>
     this.#inTurn.run(id, signal, () => this.#stop(id, graceMs, signal));

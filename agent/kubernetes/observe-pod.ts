@@ -95,13 +95,24 @@ function waitOf(pod: V1Pod): string | undefined {
   if (pod.metadata?.deletionTimestamp) return "it is being removed from the cluster";
   const scheduled = conditionOf(pod.status?.conditions, "PodScheduled");
   if (scheduled?.status === "False")
-    return `the cluster's scheduler has not placed it (${scheduled.reason ?? "pending"}): ${sentence(scheduled.message)}`;
+    return `the cluster's scheduler has not placed it (${scheduled.reason ?? "pending"}): ${sentence(ofThisNode(scheduled.message))}`;
   const waiting = stateOf(pod)?.waiting;
   if (!waiting?.reason || usual.has(waiting.reason)) return undefined;
   const image = pod.spec?.containers[0]?.image;
   if (pullReasons.has(waiting.reason))
     return `the node cannot pull the image ${image} (${waiting.reason}): ${sentence(waiting.message)}`;
   return `the node cannot start the container (${waiting.reason}): ${sentence(waiting.message)}`;
+}
+
+/** Without the numbers, the taints and the affairs of other nodes: customers read it. The Pod has one node. */
+function ofThisNode(said: string | undefined): string | undefined {
+  const [reasons = ""] = (said ?? "").replace(/^\d+\/\d+ nodes are available: /, "").split(/\.? preemption: /);
+  const own = reasons
+    .replaceAll(/ \{[^}]*\}/g, "")
+    .split(", ")
+    .filter((reason) => !/didn't (match|satisfy).*(affinity|selector)/.test(reason))
+    .map((reason) => reason.replace(/^\d+ (node\(s\) )?/, ""));
+  return own.join(", ") || said;
 }
 
 const sentence = (said: string | undefined): string =>

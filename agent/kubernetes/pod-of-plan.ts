@@ -133,7 +133,7 @@ function gpuResource({ gpuUuids }: ContainerPlan, { gpus }: PodFacts): Record<st
   const name = vendor && gpus.names[vendor];
   if (name) return { [name]: String(gpuUuids.length) };
   throw refusal(
-    `The operator named no resource for ${vendor ? vendorNames[vendor] : "these"} GPUs (STOKER_KUBERNETES_GPU_RESOURCES).`,
+    `The host's cluster has no resource for ${vendor ? vendorNames[vendor] : "these"} GPUs: inform your operator.`,
   );
 }
 
@@ -142,9 +142,7 @@ export function claimOfPlan(plan: ContainerPlan, { hostId, gpus }: PodFacts): Re
   if (plan.gpuUuids.length === 0 || gpus.kind !== "claim") return undefined;
   // NVIDIA's driver alone publishes the ids that its tool prints.
   if (!plan.gpuUuids.every((uuid) => /^(GPU|MIG)-[\w/-]+$/.test(uuid)))
-    throw refusal(
-      "Claims name GPUs of NVIDIA only; have STOKER_KUBERNETES_GPUS=resource set for those of other makers.",
-    );
+    throw refusal("The host's cluster has claims for GPUs of NVIDIA only: inform your operator.");
   return {
     metadata: { name: podNameOf(plan.instanceId), labels: labelsOf(hostId, plan.instanceId) },
     spec: {

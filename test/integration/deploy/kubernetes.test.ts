@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import pino from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { wordsOf } from "../../../agent/kubernetes/api-fault.ts";
 import { KubernetesDriver, type KubernetesDriverOptions } from "../../../agent/kubernetes/kubernetes-driver.ts";
 import { podNameOf } from "../../../agent/kubernetes/pod-labels.ts";
 import type { ContainerPlan, Observed } from "../../../agent/reconcile/driver.ts";
@@ -198,7 +199,7 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
       );
       const refused = await driver.start(plan, signal()).catch((error: unknown) => error);
       expect(refused).toMatchObject({ code: "quota_exceeded", retryable: true });
-      expect((refused as Error).message).toMatch(/exceeded quota: few/);
+      expect(wordsOf((refused as Error).cause)).toMatch(/exceeded quota: few/);
       await kubectl("delete", "quota", "few", "-n", "stoker");
       await vi.waitFor(() => driver.start(plan, signal()), patient);
       await until(driver, plan, "running");
@@ -353,7 +354,9 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
           .start(onNode, signal())
           .catch((error: unknown) => error);
         expect(refused).toMatchObject({ code: "start_failed", retryable: false });
-        expect((refused as Error).message).toMatch(/violates PodSecurity "restricted:latest": restricted volume types/);
+        expect(wordsOf((refused as Error).cause)).toMatch(
+          /violates PodSecurity "restricted:latest": restricted volume types/,
+        );
       } finally {
         await label("-");
       }

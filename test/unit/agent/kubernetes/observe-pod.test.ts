@@ -105,6 +105,21 @@ describe("the observation of a Pod", () => {
       0,
     ],
     [
+      pod({
+        conditions: [
+          {
+            type: "PodScheduled",
+            status: "False",
+            reason: "Unschedulable",
+            message:
+              "0/7 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {team: secret}, 6 node(s) didn't match Pod's node affinity/selector. preemption: 0/7 nodes are available: 1 No preemption victims found for incoming pod.",
+          },
+        ],
+      }),
+      "the cluster's scheduler has not placed it (Unschedulable): Insufficient nvidia.com/gpu, had untolerated taint",
+      0,
+    ],
+    [
       pod({ phase: "Pending" }, { waiting: { reason: "ImagePullBackOff", message: "denied." } }),
       "the node cannot pull the image r/i:1 (ImagePullBackOff): denied",
       1,

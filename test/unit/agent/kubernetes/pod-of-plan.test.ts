@@ -110,7 +110,7 @@ describe("the Pod of a plan", () => {
     expect(container(podOf({ gpuUuids: nvidia }))?.resources?.limits).toMatchObject({ "nvidia.com/gpu": "2" });
     expect(container(podOf({ gpuUuids: ["AMD-1"] }))?.resources?.limits).not.toHaveProperty("nvidia.com/gpu");
     expect(() => podOf({ gpuUuids: nvidia }, { gpus: { kind: "resource", names: {} } })).toThrow(
-      "named no resource for NVIDIA GPUs",
+      "has no resource for NVIDIA GPUs",
     );
   });
 
