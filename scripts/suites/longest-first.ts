@@ -51,7 +51,6 @@ export const longest = [
   "e2e/up/model",
   "e2e/sleep/sleep",
   "e2e/spine/adapter",
-  "e2e/up/emptied-agent",
   "e2e/spine/real-model",
   "e2e/spine/provider-limits",
   "e2e/runtime/completions",

@@ -68,6 +68,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "e2e/spine/spoken-text": [
     "e2e/runtime/speech > is understood: at least four of five words come back from a speech recogniser",
   ],
+  "e2e/up/emptied-agent": [
+    "e2e/up/life > ends its children after kill -9, and a new start stops PostgreSQL and keeps the account",
+    "integration/fleet/enrolment > returns with a token that its operator puts beside its state, while its agent runs",
+  ],
   "e2e/up/restored": [
     "chaos/restored-database > has all usage again after a restore, once, and reports how much came back",
     "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",

@@ -1,4 +1,4 @@
-// P9 of promises: a deployment survives a restart of the engine in each step of its life: in two of them at every change.
+// P9 of promises: a deployment survives a restart of the engine in each step of its life: in one of them at every change.
 import { afterAll } from "vitest";
 import { longer } from "../fakes/nightly.ts";
 import { tinyHost } from "./docker-host.ts";
@@ -9,7 +9,7 @@ const host = await tinyHost("that a deployment survives a restart of the engine 
 const registry = host.ok ? await startRegistry() : undefined;
 afterAll(() => registry?.close());
 
-const during = longer<readonly StepOfLife[]>(["downloading", "ready"], stepsOfLife);
+const during = longer<readonly StepOfLife[]>(["ready"], stepsOfLife);
 if (during !== stepsOfLife)
   console.warn(`NOT PROVEN here: the steps other than ${during.join(", ")}. npm run test:nightly does.`);
 describeLife(registry, "the engine is restarted", during, async ({ engine }) => {

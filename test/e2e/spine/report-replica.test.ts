@@ -47,6 +47,7 @@ describe.runIf(programs)("a control plane with a read replica", () => {
     await standby.kill9();
     for (const path of paths) expect((await stack.call("GET", path)).status, path).toBe(200);
     expect(await statements("primary")).toBeGreaterThanOrEqual(paths.length);
-    expect(stack.controlPlane.log()).toContain("reports use the primary database");
+    // Lines of the log are written in the background.
+    await vi.waitFor(() => expect(stack.controlPlane.log()).toContain("reports use the primary database"), 60_000);
   });
 });
