@@ -6,6 +6,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/weights/hub-misbehaves > asks for the rest of the very file it has a part of",
     "integration/weights/neighbour > a neighbour's word for a pinned commit holds only until the hub answers, and is not passed on",
   ],
+  "chaos/sleep": [
+    "e2e/sleep/sleep > is started again when its engine is killed asleep, and serves the request that waits",
+    "integration/agent/sleep > starts an instance again whose process is killed while it wakes",
+  ],
   "contract/relay-alone": ["contract/relay > over one connection per agent"],
   // The next seven build images.
   "docker/agent-image": [
@@ -76,6 +80,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "chaos/restored-database > has all usage again after a restore, once, and reports how much came back",
     "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
   ],
+  "e2e/up/several-models": [
+    "e2e/up/model > deploys the model by the product's own API and offers it to all accounts",
+    "unit/scripts/first-models > deploys the small model by default, several in their order and each once, or none",
+  ],
   "e2e/up/tls": ["security/public-tls > serves every kind of request over TLS, and requires it of browsers"],
   // Fetches PostgreSQL 17.
   "e2e/up/upgrade-database": [
@@ -101,6 +109,9 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "integration/metrics/alerts": [
     "unit/deploy/alerts > each alert asks for metrics that a page has, and says in a sentence what is wrong",
     "integration/metrics/prometheus > scrapes control planes, agents and engines, and loads every alert",
+  ],
+  "integration/accounts/backup-refusals": [
+    "integration/accounts/backup-restore > leaves database and secrets unchanged if the backup is damaged",
   ],
   "integration/clients/every-client": ["integration/clients/clients > clients of other people's making"],
   "integration/clients/socket-clients": [

@@ -1,7 +1,7 @@
 // Every page of the console in a real browser, with no, few and many rows, for an operator and a customer: no serious finding of
 // axe, nothing wider than the window, no complaint of the browser. With STOKER_SCREENSHOTS=FOLDER it keeps a picture of each.
-// At every change each page has a few rows and one look: at a desk in light, or on a telephone in dark. At night and for pictures
-// it has all four looks, also without rows and with many, and the operator sees the customer's pages too.
+// At every change each page of a customer has a few rows and one look: at a desk in light, or on a telephone in dark. At night and for
+// pictures it has all four looks, also without rows and with many, and the operator sees all pages.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import axe from "axe-core";
@@ -133,6 +133,8 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
     await fill();
     const customer = [...customerPaths, ...detailsOfCustomer()];
     expect.soft(await faultsOf(data.customer.email, customer, "few-customer", fewRows)).toEqual([]);
+    if (!isFull)
+      return console.warn("\n*** NOT PROVEN here: the same of an operator's pages. npm run test:nightly does.\n");
     const paths = [...both(operatorPaths), ...(await detailsOfOperator())];
     expect(await faultsOf(operator, paths, "few-operator", fewRows)).toEqual([]);
   });
