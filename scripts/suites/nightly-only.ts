@@ -39,6 +39,9 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "unit/agent/docker/rental-firewall > the rules of rentals",
     "unit/agent/docker/rental-profile > a firewall of rentals that cannot be upheld",
   ],
+  "docker/engine-restarted": [
+    "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
+  ],
   "e2e/runtime/adapters": ["e2e/spine/adapter > serves like its reference on the running base, which serves as before"],
   "e2e/runtime/demo-lines": ["e2e/spine/real-model > is called by the lines of its record as they stand"],
   "e2e/runtime/image-adapters": [
@@ -50,6 +53,11 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "e2e/runtime/gateway-tasks > a real diffusion pipeline behind the gateway",
   ],
   "e2e/runtime/images": ["e2e/runtime/gateway-tasks > a real diffusion pipeline behind the gateway"],
+  "e2e/runtime/messages": [
+    "contract/anthropic-client > creates a message",
+    "e2e/runtime/completions > streams a chat whose usage frame stands alone before the end",
+    "e2e/runtime/tools > are made when required, whole and streamed, each fitting its own tool",
+  ],
   "e2e/runtime/options": [
     "unit/runtime/llama/sequences > never counts what another scope left, however well it fits",
     "e2e/runtime/completions > reports the tokens of a long prefix it had seen as cached",

