@@ -58,8 +58,6 @@ export async function askEverything(options: {
   readonly real: Readonly<Record<string, string>>;
   /** A pattern of paths; default: all that may be asked. */
   readonly only?: string;
-  /** Default: operations with any tag. */
-  readonly tag?: string;
 }): Promise<Verdict> {
   const [report, tally, settings] = ["report.json", "tally.json", "schemathesis.toml"].map((name) =>
     join(options.folder, name),
@@ -73,7 +71,6 @@ export async function askEverything(options: {
     ...["--request-timeout", "60", "--warnings", "off", "--report", "json", "--report-json-path", report],
     ...leftOut.flatMap((path) => ["--exclude-path", path]),
     ...(options.only === undefined ? [] : ["--include-path-regex", options.only]),
-    ...(options.tag === undefined ? [] : ["--include-tag", options.tag]),
   ];
   const ran = await runPython(args, {
     limitMs: options.limitMs,
