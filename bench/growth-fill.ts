@@ -72,7 +72,7 @@ export async function withoutIndexes(client: pg.Client, fill: () => Promise<void
     where i.indrelid in ('usage'::regclass, 'ledger_entry'::regclass)`);
   for (const { drop } of rows) await client.query(drop);
   await fill();
-  // Of a partitioned table, pg_get_indexdef names only the parent.
+  // For an index of a partitioned table, pg_get_indexdef names only the parent.
   for (const { create } of rows) await client.query(create.replace(" ON ONLY ", " ON "));
 }
 

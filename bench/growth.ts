@@ -29,7 +29,7 @@ import { childrenCpuMs, parentOf } from "./process-usage.ts";
 
 const log = pino({ level: "silent" });
 const accounts = 1_000;
-/** Of these alone, so that their pages have the same content in every database. */
+/** The usage pages of these accounts only are measured: they have the same content in every database. */
 const measured = [...Array(50).keys()];
 const measuredRecords = 20_000;
 /** Months that the records are spread over, the current one included. */

@@ -69,8 +69,8 @@ const longestDelayMs = 15_000;
 const watchSeconds = 300;
 
 /**
- * Calls back for every change of a Pod with these labels, and whenever changes may have been missed: a watch that ends, for
- * whatever reason (410 included), begins anew from now on. Ends with the signal.
+ * Calls back for every change of a Pod with these labels, and whenever changes may have been missed: a watch that ends (also
+ * with 410) starts again at the current state. Ends with the signal.
  */
 export async function followPods(
   { watch, namespace }: Pick<Cluster, "watch" | "namespace">,

@@ -58,7 +58,7 @@ export class KubernetesDriver implements ContainerDriver {
     void this.#lease.keep(this.#closing.signal);
   }
 
-  /** The instance's Pod, whoever's it is; undefined: there is none. */
+  /** The instance's Pod, also that of another agent; undefined: there is none. */
   async #find(id: InstanceId, options: CallOptions): Promise<V1Pod | undefined> {
     const { core, namespace } = this.#cluster;
     const pod = await ignoring(404, core.readNamespacedPod({ name: podNameOf(id), namespace }, options));
@@ -154,7 +154,7 @@ export class KubernetesDriver implements ContainerDriver {
     return made;
   }
 
-  /** Of an earlier Pod it may name other devices. */
+  /** A claim left by an earlier Pod may name other devices. */
   async #createClaim(
     body: NonNullable<ReturnType<typeof claimOfPlan>>,
     id: InstanceId,

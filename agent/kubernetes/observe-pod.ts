@@ -44,7 +44,7 @@ export function hasEnded(pod: V1Pod): boolean {
 function exitOf(pod: V1Pod, ended: V1ContainerStateTerminated | undefined) {
   const code = ended?.exitCode;
   const signal = code === undefined ? undefined : signalOf(code);
-  // Of an unknown end kubelets report 137 and this reason: the node was lost, or it restarted.
+  // Kubelets report exit code 137 with this reason when the end is unknown: the node was lost or restarted.
   const isUnknown = ended?.reason === "ContainerStatusUnknown";
   return {
     exitCode: signal === undefined && !isUnknown ? code : undefined,

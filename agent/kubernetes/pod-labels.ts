@@ -19,8 +19,8 @@ export interface OwnedPod {
 const hashOf = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 32);
 
 /**
- * Without the host or the generation: the API server admits one object of a name, so that there is never a second Pod of an
- * instance in a namespace, whoever starts it.
+ * Contains neither host nor generation: the API server admits one object of a name, so an instance never has a second Pod in a
+ * namespace, even if two agents start it.
  */
 export const podNameOf = (id: InstanceId): string => `stoker-${hashOf(id)}`;
 

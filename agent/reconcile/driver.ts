@@ -76,7 +76,7 @@ export type Observed = {
       readonly identity: string;
       /** Reason for which it does not run yet, for the customer; undefined: none is known. */
       readonly waitingFor?: string | undefined;
-      /** Step of the start that it has reached, from 0 on: only a later one is progress. Reasons may alternate for ever. */
+      /** Step of the start, from 0: only a later step is progress, because reasons can alternate without end. */
       readonly step?: number | undefined;
     }
   | {

@@ -17,7 +17,7 @@ export const notAPerson = () =>
 export const memberByProvider = () =>
   conflict(
     "member_by_provider",
-    "Your identity provider makes you a member of this organization, and would do so again at the next sign-in. Ask whoever manages the provider to take you from its group.",
+    "Your identity provider makes you a member of this organization, and would do so again at the next sign-in. Ask an administrator of the provider to remove you from its group.",
   );
 
 export const lastOwner = (organization?: string) =>

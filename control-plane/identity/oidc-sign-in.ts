@@ -134,7 +134,7 @@ export function createOidcSignIn(deps: OidcSignInDeps) {
     const owner = await store.ownerOf(email);
     if (!owner) await createPerson(deps.accounts, provider, { subject, email, claims });
     else {
-      // What the provider says must not replace a proof that the account has chosen, let a stranger keep one, nor make an operator.
+      // The provider's word must not replace a proof that the account has chosen, let a stranger keep one, or make an operator.
       if (!owner.isVerified || owner.isProtected || owner.hasOwnProof) throw linkRequired(provider.name);
       await link({ account: owner.account, ip }, provider, { subject, email, isLinkedByOwner: false });
     }

@@ -39,7 +39,9 @@ describe.runIf(hasKubernetes("the promises of every driver, on Kubernetes", prog
           const script = join(folder, `script-${++scripts}.json`);
           writeFileSync(script, JSON.stringify(behaviour));
           return {
-            ...{ instanceId: named.instanceId, deployId: named.deployId, generation: named.generation },
+            instanceId: named.instanceId,
+            deployId: named.deployId,
+            generation: named.generation,
             kind: "runtime",
             image: "",
             args: [],

@@ -225,7 +225,7 @@ const records = (db: Db, organization: AccountId) =>
     .select(epochMs("member.createdAt").as("createdAtMs"))
     .where("member.accountId", "=", organization);
 
-/** Of keys that are created from now on. False when one of the projects does not exist. */
+/** Applies to keys created later. False when one of the projects does not exist. */
 async function setMemberProjects(
   trx: Trx,
   organization: AccountId,

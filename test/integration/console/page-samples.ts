@@ -74,10 +74,19 @@ const operator: Answers = {
   "GET /v1/workload-identities": {
     workload_identities: [
       {
-        ...{ id: "4kQ0bYx1Za9c4kQ0bYx1", name: "deploy", issuer: "https://token.actions.githubusercontent.com" },
-        ...{ audience: "https://stoker.example.com", subject: "repo:acme/app:ref:refs/heads/main", claims: {} },
-        ...{ role: "inference", allowed_models: null, life_seconds: 900, member_id: null, project_id: null },
-        ...{ created_at: at, last_used_at: null },
+        id: "4kQ0bYx1Za9c4kQ0bYx1",
+        name: "deploy",
+        issuer: "https://token.actions.githubusercontent.com",
+        audience: "https://stoker.example.com",
+        subject: "repo:acme/app:ref:refs/heads/main",
+        claims: {},
+        role: "inference",
+        allowed_models: null,
+        life_seconds: 900,
+        member_id: null,
+        project_id: null,
+        created_at: at,
+        last_used_at: null,
       },
     ],
   },
