@@ -33,7 +33,7 @@ const project = (name: string, options: object = {}) => ({
   },
 });
 
-// One project per test folder. `scripts/suites/stages.ts` names the suites that run beside each other.
+// One project per test folder. `scripts/suites/schedule.ts` names the suites that run beside each other.
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },

@@ -39,6 +39,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "unit/agent/docker/rental-firewall > the rules of rentals",
     "unit/agent/docker/rental-profile > a firewall of rentals that cannot be upheld",
   ],
+  "docker/agent-killed": [
+    "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
+    "docker/agent-instance > survives kill -9 of its agent in the middle of a restore: one whole content, and the next one goes through",
+  ],
   "docker/engine-restarted": [
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
   ],
@@ -56,7 +60,7 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "e2e/runtime/messages": [
     "contract/anthropic-client > creates a message",
     "e2e/runtime/completions > streams a chat whose usage frame stands alone before the end",
-    "e2e/runtime/tools > are made when required, whole and streamed, each fitting its own tool",
+    "e2e/runtime/tools > are made once, by the tool that was named, with arguments of its schema",
   ],
   "e2e/runtime/options": [
     "unit/runtime/llama/sequences > never counts what another scope left, however well it fits",
@@ -120,6 +124,15 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   ],
   "integration/accounts/backup-refusals": [
     "integration/accounts/backup-restore > leaves database and secrets unchanged if the backup is damaged",
+  ],
+  // axe over every page.
+  "integration/console/pages": [
+    "integration/console/console > shows every page of the menu, which a telephone opens by a button",
+  ],
+  // Its browser's part; the rules are tested without one.
+  "integration/console/security": [
+    "security/second-factors > uses only the code that finishes the sign-in when two come at once",
+    "security/second-factors > signs in alone where it verified its user, and beside the password where it did not",
   ],
   "integration/clients/every-client": ["integration/clients/clients > clients of other people's making"],
   "integration/clients/socket-clients": [

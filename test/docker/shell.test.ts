@@ -92,9 +92,7 @@ describe.skipIf(!host.ok)("a terminal in a container", () => {
     const shell = await driver.openShell(plan.instanceId, size, signal());
     if (!shell) throw new Error("no container runs");
     shell.stream.pause();
-    shell.stream.write(
-      "i=0; while :; do i=$((i+1)); echo 0123456789012345678901234567890123456789; echo $i >/tmp/lines; done\r",
-    );
+    shell.stream.write("line=$(printf %0400d 0); i=0; while :; do i=$((i+1)); echo $line; echo $i >/tmp/lines; done\r");
     const lines = async () => Number(await docker("exec", container, "cat", "/tmp/lines"));
     let last = -1;
     await vi.waitFor(

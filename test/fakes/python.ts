@@ -5,8 +5,9 @@ import { promisify } from "node:util";
 
 export const python = process.env["STOKER_TEST_PYTHON"] ?? "python3";
 
+/** Without an import: some packages take seconds of the processor for it. */
 export const hasModule = (name: string): Promise<boolean> =>
-  promisify(execFile)(python, ["-c", `import ${name}`]).then(
+  promisify(execFile)(python, ["-c", `import importlib.util as u, sys; sys.exit(u.find_spec("${name}") is None)`]).then(
     () => true,
     () => false,
   );

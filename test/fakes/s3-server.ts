@@ -1,9 +1,9 @@
 // A real S3 server of other people's making: moto, from the Python package index. scripts/test brings it; without it
 // `undefined`, and whoever asks says what was not proven.
-import { type ChildProcessByStdio, execFile, spawn } from "node:child_process";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Readable } from "node:stream";
-import { promisify } from "node:util";
+import { hasModule, python } from "./python.ts";
 import { atWorkerEnd } from "./worker-end.ts";
 
 export interface S3Server {
@@ -13,12 +13,7 @@ export interface S3Server {
 }
 
 export async function startS3Server(): Promise<S3Server | undefined> {
-  const python = process.env["STOKER_TEST_PYTHON"] ?? "python3";
-  const found = await promisify(execFile)(python, ["-c", "import moto.server"]).then(
-    () => true,
-    () => false,
-  );
-  if (!found) return undefined;
+  if (!(await hasModule("moto.server"))) return undefined;
   // It takes a free port itself and names it: one that is looked for beforehand may be taken meanwhile.
   const child = spawn(python, ["-m", "moto.server", "-H", "127.0.0.1", "-p", "0"], {
     stdio: ["ignore", "pipe", "pipe"],

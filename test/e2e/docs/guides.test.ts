@@ -20,9 +20,11 @@ const root = join(import.meta.dirname, "../../..");
 const promise = "the commands of the guides run as they stand";
 const guides = ["README.md", ...globSync("docs/guides/*.md", { cwd: root }).sort()];
 /** It loads three more models. */
-const byNight = "docs/guides/images-and-speech.md";
-const run = guides.filter((name) => isNightly || name !== byNight);
-if (!isNightly) console.warn(`NOT PROVEN here: ${promise}: ${byNight}. npm run test:nightly does.`);
+const withSpeech = "docs/guides/images-and-speech.md";
+/** Those that take most of the time. */
+const byNight = [withSpeech, ...["batches", "browsers", "deploy-a-model"].map((name) => `docs/guides/${name}.md`)];
+const run = guides.filter((name) => isNightly || !byNight.includes(name));
+if (!isNightly) console.warn(`NOT PROVEN here: ${promise}: ${byNight.join(", ")}. npm run test:nightly does.`);
 const adapter = sharedModel("smollm2-pirate-lora", promise);
 /** By key of the demo model: its folder. */
 const spoken = {
@@ -84,7 +86,7 @@ describe.runIf(canRun)("a guide", () => {
   it.each(run)(
     "works as it stands: %s",
     async (name) => {
-      if (name === byNight) for (const key of Object.keys(spoken)) await serve(key);
+      if (name === withSpeech) for (const key of Object.keys(spoken)) await serve(key);
       const shell = openGuideShell(parent, { STOKER_HOST: stack.url, STOKER_API_KEY: stack.apiKey });
       let count = 0;
       for (const block of blocksOf(readGuide(name))) {

@@ -1,7 +1,5 @@
 // Every page of the console in a real browser, with no, few and many rows, for an operator and a customer: no serious finding of
 // axe, nothing wider than the window, no complaint of the browser. With STOKER_SCREENSHOTS=FOLDER it keeps a picture of each.
-// At every change each page of a customer has a few rows and one look: at a desk in light, or on a telephone in dark. At night and for
-// pictures it has all four looks, also without rows and with many, and the operator sees all pages.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import axe from "axe-core";
@@ -10,7 +8,6 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
 import { browserPath, startBrowser } from "../../fakes/browser.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
-import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { chatModel, fillServer, type PageData, setPassword, speechModel } from "./page-data.ts";
 import { fewRows, invoiceId, manyRows } from "./page-samples.ts";
@@ -22,7 +19,6 @@ if (browserPath === undefined)
   );
 
 const screenshots = process.env["STOKER_SCREENSHOTS"];
-const isFull = isNightly || screenshots !== undefined;
 
 interface Look {
   readonly width: number;
@@ -30,11 +26,7 @@ interface Look {
 }
 const desk: Look = { width: 1440, scheme: "light" };
 const telephone: Look = { width: 390, scheme: "dark" };
-/** Of one page. At every change the pages take turns. */
-const looksOf = (at: number): readonly Look[] =>
-  isFull
-    ? [desk, { ...desk, scheme: "dark" }, { ...telephone, scheme: "light" }, telephone]
-    : [at % 2 === 0 ? desk : telephone];
+const looks: readonly Look[] = [desk, { ...desk, scheme: "dark" }, { ...telephone, scheme: "light" }, telephone];
 
 const customerPaths = [
   ...["/", "/first-call", "/playground", "/models", "/deployments", "/deployments/new", "/adapters", "/voices"],
@@ -89,12 +81,12 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
     });
     const faults: string[] = [];
     const pending = requestsOf(page);
-    for (const [at, path] of paths.entries()) {
-      await show(page, looksOf(at)[0] ?? desk);
+    for (const path of paths) {
+      await show(page, desk);
       await open(page, path);
       const loading = page.getByRole("status", { name: "Loading", exact: true });
       await expect.poll(async () => pending.size + (await loading.count()), { timeout: 60_000 }).toBe(0);
-      for (const look of looksOf(at)) {
+      for (const look of looks) {
         for (const fault of await faultsIn(page, look))
           faults.push(`${path} at ${look.width} in ${look.scheme}: ${fault}`);
         if (screenshots !== undefined) await keep(page, join(screenshots, kind), path, look);
@@ -105,8 +97,8 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
     return faults;
   }
 
-  const patient = { timeout: isFull ? 7_200_000 : 900_000 };
-  const both = (own: readonly string[]) => (isFull ? [...new Set([...customerPaths, ...operatorPaths])] : own);
+  const patient = { timeout: 7_200_000 };
+  const allPaths = [...new Set([...customerPaths, ...operatorPaths])];
   const detailsOfCustomer = () => [
     ...[
       `/deployments/${data.deployId}`,
@@ -125,25 +117,23 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
     ];
   };
 
-  it.skipIf(!isFull)("is accessible and fits with nothing in it", patient, async () => {
-    expect(await faultsOf(operator, [...customerPaths, ...operatorPaths], "empty")).toEqual([]);
+  it("is accessible and fits with nothing in it", patient, async () => {
+    expect(await faultsOf(operator, allPaths, "empty")).toEqual([]);
   });
 
   it("is accessible and fits with a few rows", patient, async () => {
     await fill();
     const customer = [...customerPaths, ...detailsOfCustomer()];
     expect.soft(await faultsOf(data.customer.email, customer, "few-customer", fewRows)).toEqual([]);
-    if (!isFull)
-      return console.warn("\n*** NOT PROVEN here: the same of an operator's pages. npm run test:nightly does.\n");
-    const paths = [...both(operatorPaths), ...(await detailsOfOperator())];
+    const paths = [...allPaths, ...(await detailsOfOperator())];
     expect(await faultsOf(operator, paths, "few-operator", fewRows)).toEqual([]);
   });
 
-  it.skipIf(!isFull)("is accessible and fits with a thousand rows of long names", patient, async () => {
+  it("is accessible and fits with a thousand rows of long names", patient, async () => {
     await fill();
     const customer = [...customerPaths, ...detailsOfCustomer()];
     expect.soft(await faultsOf(data.customer.email, customer, "many-customer", manyRows)).toEqual([]);
-    const paths = [...both(operatorPaths), ...(await detailsOfOperator())];
+    const paths = [...allPaths, ...(await detailsOfOperator())];
     expect(await faultsOf(operator, paths, "many-operator", manyRows)).toEqual([]);
   });
 });
