@@ -247,6 +247,11 @@ export class Gate {
   /** Returns the next waiter to admit, which stays in the queue; undefined: none fits now. */
   #next(): Waiter | undefined {
     const mayRun = (waiter: Waiter) => this.#isWithinShare(waiter);
+    // A wider batch lets it take more than when it became the first.
+    if (this.#nextInLine && !mayRun(this.#nextInLine)) {
+      this.#nextInLine = undefined;
+      this.#nextOvertaken = 0;
+    }
     this.#nextInLine ??= this.#queue.next(mayRun, this.#firstTier());
     const next = this.#nextInLine;
     if (!next || this.#fits(next)) return next;

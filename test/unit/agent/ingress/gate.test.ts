@@ -101,6 +101,16 @@ describe("gate", () => {
     );
   });
 
+  it("does not admit the next in line beyond its account's share once the batch is wider", () => {
+    const gate = new Gate({ permits: 3, maxPermitsOfAccount: 6, clock: () => 0, maxWaitMs: 60_000 });
+    const [first, other, wide, last] = [probe("a", 2), probe("b"), probe("a", 5), probe("c")];
+    for (const p of [first, other, wide, last]) gate.enter(p);
+    gate.resize(20);
+    expect([wide.state, last.state]).toEqual(["out", "in"]);
+    gate.release(first, 10);
+    expect(wide.state).toBe("in");
+  });
+
   it("does not let narrow requests overtake a wide one that is next", () => {
     const gate = gateOf(4);
     const running = [probe("a"), probe("a"), probe("a"), probe("a")];
