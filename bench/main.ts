@@ -1,6 +1,7 @@
 // npm run bench -- <scenario> [--rounds N]. Reports speed as ratios to a baseline in interleaved rounds of the same run.
 import { benchAgent } from "./agent.ts";
 import { benchCalibrate } from "./calibrate.ts";
+import { benchCores } from "./cores.ts";
 import { benchFleet } from "./fleet.ts";
 import { benchGateway } from "./gateway.ts";
 import { benchGrowth } from "./growth.ts";
@@ -23,6 +24,7 @@ interface Options {
 const scenarios: Record<string, (options: Options) => Promise<void>> = {
   agent: benchAgent,
   calibrate: benchCalibrate,
+  cores: benchCores,
   fleet: benchFleet,
   gateway: benchGateway,
   growth: benchGrowth,

@@ -9,9 +9,10 @@ export interface Seeded {
   pick<T>(from: readonly T[]): T;
 }
 
-/** The seed of STOKER_PROPERTY_SEED, else `usual`, else one of this moment. */
-export function seeded(usual?: number): Seeded {
-  const seed = Number(process.env["STOKER_PROPERTY_SEED"] ?? usual ?? Math.floor(Math.random() * 2 ** 31));
+/** The seed of STOKER_PROPERTY_SEED, else `usual`, else one of this moment. `isFixed`: always `usual`. */
+export function seeded(usual?: number, { isFixed = false } = {}): Seeded {
+  const chosen = isFixed ? undefined : process.env["STOKER_PROPERTY_SEED"];
+  const seed = Number(chosen ?? usual ?? Math.floor(Math.random() * 2 ** 31));
   let state = seed >>> 0;
   const next = () => {
     // An additive step and two rounds of mixing: good enough to choose what is killed next.
