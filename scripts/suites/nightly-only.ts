@@ -6,6 +6,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/weights/hub-misbehaves > asks for the rest of the very file it has a part of",
     "integration/weights/neighbour > a neighbour's word for a pinned commit holds only until the hub answers, and is not passed on",
   ],
+  "chaos/limit-under-kill": [
+    "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
+    "integration/billing/budgets > of USD 0.01 is never passed by 500 parallel requests on two replicas while a third dies, and none of it stays stranded",
+  ],
   "chaos/sleep": [
     "e2e/sleep/sleep > is started again when its engine is killed asleep, and serves the request that waits",
     "integration/agent/sleep > starts an instance again whose process is killed while it wakes",

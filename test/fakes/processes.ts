@@ -47,6 +47,8 @@ export interface Stack {
   readonly controlPlanes: readonly ControlPlane[];
   readonly agents: readonly Part[];
   agentFolder(n: number): string;
+  /** An agent with another one's settings, its folder too unless `env` says otherwise. Not started, and not stopped with the stack. */
+  agentLike(n: number, env: Readonly<Record<string, string>>): Part;
   /** JSON over HTTP with the admin key, to the first control plane unless `at` says otherwise. */
   call(
     method: string,
@@ -67,6 +69,12 @@ export interface StackOptions {
   /** Environment of a single replica, by number from 1, beside `controlPlaneEnv`. */
   readonly replicaEnv?: (n: number) => Readonly<Record<string, string>>;
   readonly agentEnv?: Readonly<Record<string, string>>;
+  /** Environment of a single agent, by number from 1, beside `agentEnv`. */
+  readonly eachAgentEnv?: (n: number) => Readonly<Record<string, string>>;
+  /** Folder of a single agent's state. Default: in the stack's. */
+  readonly agentFolderOf?: (n: number) => string | undefined;
+  /** Returns the port through which `from` reaches the server of `to`. Default: the server's own. Control planes and agents have numbers from 1. */
+  readonly link?: (port: number, from: string, to: string) => Promise<number>;
   /** Main files of another release, for the first start. */
   readonly programs?: { readonly controlPlane: string; readonly agent: string };
   /** Folder for the files of PostgreSQL. */
@@ -115,10 +123,10 @@ function part(name: string, program: string, logFile: string, base: Readonly<Rec
 
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const folder = mkdtempSync(join(tmpdir(), "stoker-e2e-"));
-  const agentFolder = (n: number) => join(folder, "agents", String(n));
+  const agentFolder = (n: number) => options.agentFolderOf?.(n) ?? join(folder, "agents", String(n));
   // Model servers outlive their agent by design; a test that ends must end them too.
   const clear = (maxRetries: number) => {
-    for (let n = 1; n <= (options.agents ?? 1); n++) for (const pid of instancePids(agentFolder(n))) endProcess(pid);
+    for (let n = 1; n <= (options.agents ?? 1); n++) endInstances(agentFolder(n));
     // They are no children of ours: the last of them may write until it is gone.
     rmSync(folder, { recursive: true, force: true, maxRetries });
   };
@@ -130,12 +138,19 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   // Another release migrates its database itself.
   const databaseUrl = options.programs ? await postgres.createDatabase() : await postgres.migratedDatabase();
   const mains = options.programs ?? programs;
+  const link = options.link ?? (async (port) => port);
+  const databaseFor = async (from: string) => {
+    const url = new URL(databaseUrl);
+    url.port = String(await link(Number(url.port), from, "postgres"));
+    return url.href;
+  };
   const keyFile = join(folder, "admin.key");
   const rpcPorts: number[] = [];
   const controlPlanes: ControlPlane[] = [];
   for (let n = 1; n <= (options.replicas ?? 1); n += 1) {
     const [httpPort, rpcPort] = [await freePort(), await freePort()];
     rpcPorts.push(rpcPort);
+    const clientPort = await link(httpPort, "client", `control-plane-${n}`);
     const name = n === 1 ? "control-plane" : `control-plane-${n}`;
     const portsFile = join(folder, `${name}.json`);
     const process = part(name, mains.controlPlane, join(folder, `${name}.log`), {
@@ -143,27 +158,43 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       STOKER_PORT: String(httpPort),
       STOKER_ADMIN_PORT: "0",
       STOKER_RPC_PORT: String(rpcPort),
-      DATABASE_URL: databaseUrl,
+      DATABASE_URL: await databaseFor(`control-plane-${n}`),
       STOKER_SECRETS_DIR: join(folder, "secrets"),
       ...(n === 1 ? { STOKER_ADMIN_KEY_FILE: keyFile } : {}),
       STOKER_PORTS_FILE: portsFile,
       ...options.controlPlaneEnv,
       ...options.replicaEnv?.(n),
     });
-    controlPlanes.push(Object.assign(process, { url: `http://127.0.0.1:${httpPort}`, portsFile }));
+    controlPlanes.push(Object.assign(process, { url: `http://127.0.0.1:${clientPort}`, portsFile }));
   }
   const controlPlane = controlPlanes[0] as ControlPlane;
-  const agents = Array.from({ length: options.agents ?? 1 }, (_, i) =>
-    part(`agent ${i + 1}`, mains.agent, join(folder, `agent-${i + 1}.log`), {
-      STOKER_CONTROL: rpcPorts.map((port) => `127.0.0.1:${port}`).join(","),
+  const agents: Part[] = [];
+  const agentEnvs: Readonly<Record<string, string>>[] = [];
+  const agentLike = (n: number, env: Readonly<Record<string, string>>) =>
+    part(`agent ${n}`, mains.agent, join(folder, `agent-${n}.log`), { ...agentEnvs[n - 1], ...env });
+  for (let n = 1; n <= (options.agents ?? 1); n += 1) {
+    const control: string[] = [];
+    for (const [i, port] of rpcPorts.entries())
+      control.push(`127.0.0.1:${await link(port, `agent-${n}`, `control-plane-${i + 1}`)}`);
+    const dataPath: Record<string, string> = {};
+    if (options.link) {
+      const port = await freePort();
+      dataPath["STOKER_INGRESS_PORT"] = String(port);
+      dataPath["STOKER_ADVERTISE"] = `http://127.0.0.1:${await link(port, "control-plane", `agent-${n}`)}`;
+    }
+    agentEnvs.push({
+      STOKER_CONTROL: control.join(","),
       STOKER_JOIN_TOKEN_FILE: join(folder, "secrets", "agent.token"),
-      STOKER_AGENT_DATA: agentFolder(i + 1),
-      STOKER_NODE_NAME: `node-${i + 1}`,
+      STOKER_AGENT_DATA: agentFolder(n),
+      STOKER_NODE_NAME: `node-${n}`,
       STOKER_MODELS_DIR: join(root, ".cache", "models", "store"),
       STOKER_DRIVER: "process",
+      ...dataPath,
       ...options.agentEnv,
-    }),
-  );
+      ...options.eachAgentEnv?.(n),
+    });
+    agents.push(agentLike(n, {}));
+  }
   const { url } = controlPlane;
   let apiKey = "";
   const call: Stack["call"] = async (method, path, body, headers = {}, at = controlPlane) => {
@@ -208,7 +239,19 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     throw new Error(`the stack did not come up:\n${logs}`, { cause: error });
   }
   const addresses = { url, databaseUrl, rpcAddress: `127.0.0.1:${rpcPorts[0]}`, secretsDir: join(folder, "secrets") };
-  return { ...addresses, apiKey, folder, postgres, controlPlane, controlPlanes, agents, agentFolder, call, stop };
+  return {
+    ...addresses,
+    apiKey,
+    folder,
+    postgres,
+    controlPlane,
+    controlPlanes,
+    agents,
+    agentFolder,
+    agentLike,
+    call,
+    stop,
+  };
 }
 
 /** Polls until it is true. Not `vi.waitFor`, which a global setup cannot use. */
@@ -228,6 +271,13 @@ async function until(isTrue: () => Promise<boolean>): Promise<void> {
 /** Pids of the process driver's instances, from its own records. */
 export function instancePids(agentFolder: string): number[] {
   return recordsOf(agentFolder, "process.json").map((record) => Number(record["pid"]));
+}
+
+/** Ids of the process driver's instances whose process runs. */
+export function runningInstances(agentFolder: string): string[] {
+  return recordsOf(agentFolder, "process.json")
+    .filter(({ pid }) => isAlive(Number(pid)))
+    .map(({ instanceId }) => String(instanceId));
 }
 
 /** Asks the first engine of the process driver for a page, or every one, with the secret that its folder holds. */
@@ -263,10 +313,16 @@ function recordsOf(agentFolder: string, name: string): Record<string, unknown>[]
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return true;
+    // Ended and not yet waited for, as children of a killed agent are where nothing reaps them.
+    return process.platform !== "linux" || !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
   } catch {
     return false;
   }
+}
+
+/** Ends the process driver's instances. */
+export function endInstances(agentFolder: string): void {
+  for (const pid of instancePids(agentFolder)) endProcess(pid);
 }
 
 function endProcess(pid: number): void {

@@ -13,7 +13,7 @@ test("includes every test that requests the nightly run, also through a suite th
   const files = nightlyFiles(root);
   expect(files).toEqual(
     expect.arrayContaining([
-      "test/chaos/random-kills.test.ts",
+      "test/chaos/seeds/seeds.test.ts",
       "test/contract/relay.test.ts",
       "test/contract/relay-alone.test.ts",
       "test/integration/billing/scopes.test.ts",
