@@ -254,6 +254,15 @@ export async function inflictAll(
     await undo?.();
     one.endedMs = performance.now();
   };
-  await Promise.all(events.map(run));
+  // On a slow machine what was done to a process may be taken back only after the next fault of it is due.
+  const ofTarget = new Map<string, Promise<void>>();
+  const all = events.map((event) => {
+    const after = (ofTarget.get(event.target) ?? Promise.resolve()).then(() => run(event));
+    ofTarget.set(event.target, after);
+    return after;
+  });
+  // Nothing may still happen to a world that is stopped.
+  await Promise.allSettled(all);
+  await Promise.all(all);
   return done;
 }
