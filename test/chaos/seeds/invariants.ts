@@ -23,8 +23,10 @@ export interface Violation {
   readonly what: string;
 }
 
-/** An expired lease is swept long before, unless nobody sweeps. */
+/** An expired lease is swept long before, unless nobody sweeps, or a host is silent that may still have requests on it. */
 const maxExpiredSeconds = 60;
+const calmMs = 20_000;
+const silentSeconds = 5;
 const log = pino({ level: "silent" });
 
 export interface Checker {
@@ -51,15 +53,36 @@ export function createChecker(world: ChaosWorld, clients: Clients, faults: () =>
     }
   };
 
+  let calmSinceMs: number | undefined;
+  /** For a while a control plane is ready, and all hosts report. */
+  async function hasSweeper(): Promise<boolean> {
+    const ready = world.stack.controlPlanes.map(async ({ url }) => {
+      const { ok } = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(1_000) });
+      if (!ok) throw new Error("not ready");
+    });
+    const isReady = await Promise.any(ready).then(
+      () => true,
+      () => false,
+    );
+    const [silent] = await rows<{ n: number }>(
+      `select count(*)::int as n from host where seen_at < now() - make_interval(secs => ${silentSeconds})`,
+    );
+    calmSinceMs = isReady && silent?.n === 0 ? (calmSinceMs ?? performance.now()) : undefined;
+    return calmSinceMs !== undefined && performance.now() - calmSinceMs > calmMs;
+  }
+  async function staleLeases(areSwept: boolean): Promise<Violation[]> {
+    const stale = await rows<{ id: string }>(
+      `select lease_id as id from lease where closed_at is null and expires_at < now() - make_interval(secs => ${maxExpiredSeconds})`,
+    );
+    if (!areSwept || stale.length === 0) return [];
+    return [{ invariant: "I5", what: `expired a minute ago and open: ${stale.map(({ id }) => id).join(", ")}` }];
+  }
+
   async function sample(): Promise<readonly Violation[] | undefined> {
     try {
       const accepted = [...clients.accepted];
       const found = [...(await books(database)), ...(await strayInstances(world, rows))];
-      const [stale] = await rows<{ n: number }>(
-        `select count(*)::int as n from lease where closed_at is null and expires_at < now() - make_interval(secs => ${maxExpiredSeconds})`,
-      );
-      if (stale && stale.n > 0)
-        found.push({ invariant: "I5", what: `${stale.n} leases expired a minute ago and are open` });
+      found.push(...(await staleLeases(await hasSweeper())));
       const kept = await rows<{ id: string }>("select request_id as id from webhook_job where request_id = any($1)", [
         accepted,
       ]);
@@ -72,6 +95,7 @@ export function createChecker(world: ChaosWorld, clients: Clients, faults: () =>
       }
       return found;
     } catch {
+      calmSinceMs = undefined;
       return undefined;
     }
   }
