@@ -9,6 +9,7 @@ import { createUpstreams } from "../control-plane/inference/upstreams.ts";
 import { type HostId, randomId } from "../proto/ids.ts";
 import { signTicket } from "../proto/ticket.ts";
 import { type LocalAgent, makeLocalAgent } from "../test/fakes/local-agent.ts";
+import type { BenchOptions } from "./figures.ts";
 import { type LoadResult, median, quantile, runCalls, runLoad } from "./load.ts";
 import { cpuMs } from "./process-usage.ts";
 
@@ -216,7 +217,7 @@ async function startEngine(): Promise<{ readonly child: ChildProcess; readonly u
 const span = (values: readonly number[], digits = 2) =>
   `${median(values).toFixed(digits)} (${Math.min(...values).toFixed(digits)} to ${Math.max(...values).toFixed(digits)})`;
 
-export async function benchAgent({ rounds, only }: { rounds: number; only: string | undefined }): Promise<void> {
+export async function benchAgent({ rounds, only, figures }: BenchOptions): Promise<void> {
   const out: string[] = [`\nagent: medians of ${rounds} rounds (min to max); direct engine calls = 1`];
   const engine = await startEngine();
   const wants = (name: string) => only === undefined || only === name;
@@ -235,8 +236,10 @@ export async function benchAgent({ rounds, only }: { rounds: number; only: strin
             const all: Round[] = [];
             for (let i = 0; i < rounds; i++) all.push(await round(agent, engine.url, id, kind, n));
             const of = (key: keyof Round) => all.map((r) => r[key]);
+            const what = `${kind.name === "request" ? "requests" : "64-chunk streams"}, ${n} connection${n === 1 ? "" : "s"}`;
+            figures.judge({ name: `${what}, CPU of a request`, unit: "ms", values: of("cpuMsPerRequest") });
             out.push(
-              `\n${kind.name === "request" ? "requests" : "64-chunk streams"}, ${n} connection${n === 1 ? "" : "s"}`,
+              `\n${what}`,
               `  requests/s, a connection per caller   ${span(of("alone"))}`,
               `  requests/s, one shared connection     ${span(of("shared"))}`,
               `  added latency p50, ms                 ${span(of("addedP50Ms"))}`,

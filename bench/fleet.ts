@@ -24,6 +24,7 @@ import { type AccountId, type HostId, randomId } from "../proto/ids.ts";
 import { startFakeAgent } from "../test/fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../test/fakes/postgres.ts";
 import { startReplica } from "../test/integration/fleet/replica.ts";
+import type { BenchOptions, Figures } from "./figures.ts";
 
 const sizes = [100, 500, 1_000, 5_000];
 const account = "u:bench" as AccountId;
@@ -31,15 +32,15 @@ const log = pino({ level: "silent" });
 const monotonicMs = () => performance.now();
 const print = (line: string) => process.stdout.write(`${line}\n`);
 
-export async function benchFleet({ only }: { readonly only: string | undefined }): Promise<void> {
+export async function benchFleet({ only, figures }: BenchOptions): Promise<void> {
   const isSelected = (part: string) => only === undefined || only === part;
   if (isSelected("place"))
     for (const size of sizes) print(`${size} hosts: ${Math.round(placementsPerSecond(size))} placements/s, pure`);
   if (!["durable", "sessions", "routable"].some(isSelected)) return;
   const postgres = await startPostgres();
   try {
-    if (isSelected("durable")) for (const size of [500, 5_000]) await benchDurable(postgres, size);
-    if (isSelected("sessions")) await benchSessions(postgres);
+    if (isSelected("durable")) for (const size of [500, 5_000]) await benchDurable(postgres, size, figures);
+    if (isSelected("sessions")) await benchSessions(postgres, figures);
     if (isSelected("routable")) await benchRoutable(await postgres.migratedDatabase(), print);
   } finally {
     await postgres.stop();
@@ -113,7 +114,7 @@ async function fleetOf(postgres: TestPostgres, size: number) {
   return { db, close: stop, ids, fleetStore, store, clocks, controller, routing };
 }
 
-async function benchDurable(postgres: TestPostgres, size: number): Promise<void> {
+async function benchDurable(postgres: TestPostgres, size: number, figures: Figures): Promise<void> {
   const fleet = await fleetOf(postgres, size);
   await fleet.db
     .insertInto("account")
@@ -138,8 +139,10 @@ async function benchDurable(postgres: TestPostgres, size: number): Promise<void>
   const cpuMs = (cpu.user + cpu.system) / 1000 / count;
   const placed = (await fleet.store.instances(undefined)).length;
   if (moved !== count || placed !== count) throw new Error(`${placed} of ${count} were placed`);
+  const name = `${size} hosts, durable placements of one controller per second`;
+  const verdict = figures.judge({ name, values: [count / seconds], ...(size === 5_000 ? { atLeast: 1_000 } : {}) });
   print(
-    `${size} hosts: ${Math.round(count / seconds)} placements/s, durable, one controller (${cpuMs.toFixed(2)} ms of its CPU each)`,
+    `${size} hosts: ${Math.round(count / seconds)} placements/s, durable, one controller (${cpuMs.toFixed(2)} ms of its CPU each)   ${verdict}`,
   );
   await fleet.close();
 }
@@ -174,7 +177,7 @@ const rounds = 6;
 const reportEveryMs = 5_000;
 const beatEveryMs = 3_000;
 
-async function benchSessions(postgres: TestPostgres): Promise<void> {
+async function benchSessions(postgres: TestPostgres, figures: Figures): Promise<void> {
   const costs = new Map<number, number>();
   for (const size of sizes) {
     const fleet = await fleetOf(postgres, size);
@@ -231,7 +234,8 @@ async function benchSessions(postgres: TestPostgres): Promise<void> {
     await fleet.close();
   }
   const ratio = (costs.get(5_000) ?? 0) / (costs.get(500) ?? 1);
-  print(`cost per agent, 5,000 : 500 = ${ratio.toFixed(2)} (limit 1.3)`);
+  const verdict = figures.judge({ name: "CPU of a session, 5,000 hosts / 500", values: [ratio], atMost: 1.3 });
+  print(`cost per agent, 5,000 : 500 = ${ratio.toFixed(2)}   ${verdict}`);
 }
 
 async function writesOf(db: Awaited<ReturnType<typeof fleetOf>>["db"]) {

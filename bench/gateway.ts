@@ -2,6 +2,7 @@
 // stand-in, with and without a trusted proxy in front; and cost of the control plane for Responses and Messages, compared with chat.
 // All loads use one installation, are warmed equally and take turns in each round. Ratios are medians over rounds; those of formats are of
 // all rounds together.
+import type { BenchOptions, Figure, Figures } from "./figures.ts";
 import { type Load, type LoadResult, median, quantile, runLoad } from "./load.ts";
 import { cpuMs, residentMiB } from "./process-usage.ts";
 import { type Stack, startStack } from "./stack.ts";
@@ -133,55 +134,44 @@ async function warmUp(stack: Stack, kinds: readonly Kind[]): Promise<void> {
     for (const kind of kinds) await round(stack, kind, part, Math.ceil(kind.warmUp / warmUpParts));
 }
 
-/** `value`: of all rounds. */
-function line(label: string, values: readonly number[], limit?: number, value = median(values)): string {
-  const text = `${label.padEnd(34)} ${value.toFixed(2).padStart(8)}   (${Math.min(...values).toFixed(2)} to ${Math.max(...values).toFixed(2)})`;
-  if (limit === undefined) return text;
-  return `${text}   limit ${limit.toFixed(2)} ${value <= limit ? "met" : "MISSED"}`;
+/** `name`: of the figure, beside what it is of. */
+function line(figures: Figures, of: string, { name, ...figure }: Figure): string {
+  const { values, value = median(values) } = figure;
+  const verdict = figures.judge({ ...figure, name: `${of}, ${name}` });
+  return `${name.padEnd(34)} ${value.toFixed(2).padStart(8)}   (${Math.min(...values).toFixed(2)} to ${Math.max(...values).toFixed(2)})   ${verdict}`;
 }
 
-function againstProxy(kind: Kind, rounds: readonly Round[], ours: SurfaceName, bare: SurfaceName): string[] {
+function againstProxy(
+  { name, limits }: Kind,
+  rounds: readonly Round[],
+  ours: SurfaceName,
+  bare: SurfaceName,
+): readonly Figure[] {
   const each = (value: (own: Sample, floor: Sample) => number) => rounds.map((one) => value(one[ours], one[bare]));
   const added = (q: number) =>
     each((own, floor) => quantile(own.result.latenciesMs, q) - quantile(floor.result.latenciesMs, q));
-  const { limits } = kind;
+  const cpu = (part: "outerCpu" | "innerCpu") => each((own, floor) => own[part] / floor[part]);
   return [
-    line(
-      "control plane CPU / proxy CPU",
-      each((own, floor) => own.outerCpu / floor.outerCpu),
-      limits.controlPlane,
-    ),
-    line(
-      "agent CPU / proxy CPU",
-      each((own, floor) => own.innerCpu / floor.innerCpu),
-      limits.agent,
-    ),
-    line(
-      "requests/s / proxy's",
-      each((own, floor) => floor.result.seconds / own.result.seconds),
-    ),
-    line("added latency p50, ms", added(0.5)),
-    line("added latency p99, ms", added(0.99)),
-    ...(kind.name === "stream"
-      ? [
-          line(
-            "stream chunks/s",
-            each(({ result }) => result.frames / result.seconds),
-          ),
-        ]
+    { name: "control plane CPU / proxy CPU", values: cpu("outerCpu"), atMost: limits.controlPlane },
+    { name: "agent CPU / proxy CPU", values: cpu("innerCpu"), atMost: limits.agent },
+    { name: "seconds / proxy's", values: each((own, floor) => own.result.seconds / floor.result.seconds) },
+    { name: "added latency p50", unit: "ms", values: added(0.5) },
+    { name: "added latency p99", unit: "ms", values: added(0.99) },
+    ...(name === "stream"
+      ? [{ name: "microseconds of a chunk", values: each(({ result }) => (result.seconds * 1e6) / result.frames) }]
       : []),
   ];
 }
 
 /** CPU of all rounds: a garbage collection in one round of chat would make its ratio to any other format small. */
-function ofChat(name: "responses" | "messages", rounds: readonly Round[]): string {
+function ofChat(name: "responses" | "messages", rounds: readonly Round[]): Figure {
   const cpu = (of: SurfaceName) => rounds.map((one) => one[of].outerCpu);
   const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
-  const each = rounds.map((one) => one[name].outerCpu / one.chat.outerCpu);
-  return line(name, each, maxOfChat, sum(cpu(name)) / sum(cpu("chat")));
+  const values = rounds.map((one) => one[name].outerCpu / one.chat.outerCpu);
+  return { name, values, value: sum(cpu(name)) / sum(cpu("chat")), atMost: maxOfChat };
 }
 
-export async function benchGateway({ rounds, only }: { rounds: number; only: string | undefined }): Promise<void> {
+export async function benchGateway({ rounds, only, figures }: BenchOptions): Promise<void> {
   const kinds = allKinds.filter((kind) => only === undefined || kind.name === only);
   const stack = await startStack({ STOKER_TRUSTED_PROXIES: proxyAddress });
   try {
@@ -190,18 +180,29 @@ export async function benchGateway({ rounds, only }: { rounds: number; only: str
     for (let i = 0; i < rounds; i++)
       for (const run of runs) run.rounds.push(await round(stack, run.kind, i, run.kind.requests));
     const out: string[] = [`\ngateway: medians of ${rounds} rounds (min to max); bare Fastify + undici proxy = 1`];
+    const show = (title: string, of: string, all: readonly Figure[]) =>
+      out.push(`\n${title}`, ...all.map((one) => line(figures, of, one)));
     for (const { kind, rounds: all } of runs) {
       const what = `per ${kind.name === "request" ? "non-streamed request" : "64-chunk stream"}, ${concurrency} callers`;
-      out.push(`\n${what}, no proxy in front`, ...againstProxy(kind, all, "chat", "bare"));
-      out.push(`\n${what}, a trusted proxy in front`, ...againstProxy(kind, all, "behindProxy", "bareBehindProxy"));
-      out.push(`\n${what}: control plane CPU of the same conversation in another format; chat = 1`);
-      out.push(...(["responses", "messages"] as const).map((name) => ofChat(name, all)));
+      show(`${what}, no proxy in front`, kind.name, againstProxy(kind, all, "chat", "bare"));
+      show(
+        `${what}, a trusted proxy in front`,
+        `${kind.name} behind a trusted proxy`,
+        againstProxy(kind, all, "behindProxy", "bareBehindProxy"),
+      );
+      show(
+        `${what}: control plane CPU of the same conversation in another format; chat = 1`,
+        `${kind.name}, control plane CPU / chat's`,
+        (["responses", "messages"] as const).map((name) => ofChat(name, all)),
+      );
     }
     const { controlPlane, agent, outerProxy } = stack.pids;
-    out.push(
-      `\nmemory after all: agent ${residentMiB(agent).toFixed(0)} MiB, bare proxy ${residentMiB(outerProxy).toFixed(0)} MiB`,
-    );
-    out.push(line("control plane, MiB", [residentMiB(controlPlane)], maxControlPlaneMiB));
+    const resident = (name: string, pid: number) => ({ name, unit: "MiB", values: [residentMiB(pid)] });
+    show("resident memory after all, MiB", "memory", [
+      { ...resident("control plane", controlPlane), atMost: maxControlPlaneMiB },
+      resident("agent", agent),
+      resident("bare proxy", outerProxy),
+    ]);
     process.stdout.write(`${out.join("\n")}\n`);
   } finally {
     await stack.stop();

@@ -22,6 +22,7 @@ import { createUsageDayStore } from "../control-plane/store/money/usage-day-stor
 import { createUsageStore } from "../control-plane/store/money/usage-store.ts";
 import type { AccountId } from "../proto/ids.ts";
 import { startPostgres } from "../test/fakes/postgres.ts";
+import type { BenchOptions } from "./figures.ts";
 import { fillTemplates, fillUsage, withoutIndexes } from "./growth-fill.ts";
 import { median } from "./load.ts";
 import { type BenchRecord, host, seal, seedAccounts, usageRecord } from "./money.ts";
@@ -38,12 +39,7 @@ const group = 50;
 const dayMs = 86_400_000;
 const settings = ["shared_buffers=2GB", "max_wal_size=4GB", "maintenance_work_mem=256MB", "checkpoint_timeout=15min"];
 
-interface Options {
-  readonly rounds: number;
-  readonly rest: readonly string[];
-}
-
-export async function benchGrowth({ rounds, rest }: Options): Promise<void> {
+export async function benchGrowth({ rounds, rest, figures }: BenchOptions): Promise<void> {
   const records = rest.includes("--records") ? Number(rest[rest.indexOf("--records") + 1]) : 10_000_000;
   const postgres = await startPostgres({ onDisk: true, settings });
   const open: Installation[] = [];
@@ -67,7 +63,10 @@ export async function benchGrowth({ rounds, rest }: Options): Promise<void> {
           wall[i]?.push(ms / count);
           cpu[i]?.push(cpuMs / count);
         }
-      print(line(title, limit, records, cpu.map(median), wall.map(median)));
+      const ratios = (cpu.at(-1) ?? []).map((ms, round) => ms / (cpu[0]?.[round] ?? Number.NaN));
+      const name = `${title}, CPU with ${records} records / without`;
+      const verdict = figures.judge({ name, values: ratios, ...(limit === undefined ? {} : { atMost: limit }) });
+      print(line(title, verdict, records, cpu.map(median), wall.map(median)));
     }
     for (const installation of open) print(await closeAll(installation));
     for (const installation of open) print(await expireOne(installation));
@@ -77,23 +76,15 @@ export async function benchGrowth({ rounds, rest }: Options): Promise<void> {
   }
 }
 
-function line(
-  title: string,
-  limit: number | undefined,
-  records: number,
-  cpu: readonly number[],
-  wall: readonly number[],
-) {
+function line(title: string, verdict: string, records: number, cpu: readonly number[], wall: readonly number[]) {
   const [base = 0, ...larger] = cpu;
   const [baseWall = 0, ...largerWall] = wall;
   const ratios = (of: readonly number[], to: number) => of.map((ms) => `x ${(ms / to).toFixed(2)}`).join(" ");
-  const met =
-    limit === undefined ? "          " : `limit ${limit} ${(larger.at(-1) ?? 0) / base <= limit ? "met   " : "MISSED"}`;
   const [quarter = base, whole = base] = larger;
   // Depths of indexes grow by the logarithm: each further factor of 4 costs what the last one did.
   const atHundredMillion = whole * (whole / quarter) ** (Math.log(1e8 / records) / Math.log(4));
   return (
-    `${title.padEnd(46)} ${base.toFixed(3).padStart(8)} ms CPU  ${ratios(larger, base)}  ${met}  ` +
+    `${title.padEnd(46)} ${base.toFixed(3).padStart(8)} ms CPU  ${ratios(larger, base)}  ${verdict}  ` +
     `x ${(atHundredMillion / base).toFixed(1)} at 100 M by the last factor of 4  wall ${baseWall.toFixed(2)} ms ${ratios(largerWall, baseWall)}`
   );
 }

@@ -6,6 +6,7 @@ import { connect } from "node:net";
 import { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type HostileRequest, hostileRequests } from "../test/fakes/hostile-requests.ts";
+import type { BenchOptions } from "./figures.ts";
 import { median } from "./load.ts";
 import { type Stack, startStack } from "./stack.ts";
 
@@ -13,7 +14,7 @@ const limitMs = 50;
 const calmMs = 3_000;
 const print = (line: string) => process.stdout.write(`${line}\n`);
 
-export async function benchHostile({ rounds, only }: { readonly rounds: number; readonly only: string | undefined }) {
+export async function benchHostile({ rounds, only, figures }: BenchOptions) {
   const stack = await startStack();
   try {
     const { gatewayUrl, apiKey } = stack;
@@ -33,16 +34,14 @@ export async function benchHostile({ rounds, only }: { readonly rounds: number; 
             outcome = await send();
           }),
         );
-      const delayMs = Math.max(0, median(slowest) - calmSlowestMs);
-      worstMs = Math.max(worstMs, delayMs);
-      print(
-        `${delayMs > limitMs ? "OVER" : "ok  "} ${delayMs.toFixed(1).padStart(7)} ms  ${outcome.padEnd(5)} ${name}`,
-      );
+      const delaysMs = slowest.map((ms) => Math.max(0, ms - calmSlowestMs));
+      worstMs = Math.max(worstMs, median(delaysMs));
+      const verdict = figures.judge({ name, unit: "ms", values: delaysMs, atMost: limitMs });
+      print(`${median(delaysMs).toFixed(1).padStart(7)} ms  ${verdict}  ${outcome.padEnd(5)} ${name}`);
     };
     for (const one of hostileRequests(stack.model)) await judge(one.name, () => send(gatewayUrl, apiKey, one));
     for (const [name, bytes] of rawRequests()) await judge(name, () => sendRaw(gatewayUrl, bytes));
-    print(`worst: ${worstMs.toFixed(1)} ms beyond calm, limit ${limitMs} ms`);
-    if (worstMs > limitMs) process.exitCode = 1;
+    print(`worst: ${worstMs.toFixed(1)} ms beyond calm`);
   } finally {
     await stack.stop();
   }

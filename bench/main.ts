@@ -2,6 +2,7 @@
 import { benchAgent } from "./agent.ts";
 import { benchCalibrate } from "./calibrate.ts";
 import { benchCores } from "./cores.ts";
+import { type BenchOptions, openFigures } from "./figures.ts";
 import { benchFleet } from "./fleet.ts";
 import { benchGateway } from "./gateway.ts";
 import { benchGrowth } from "./growth.ts";
@@ -15,13 +16,7 @@ import { benchSleep } from "./sleep.ts";
 import { benchTracing } from "./tracing.ts";
 import { benchWorkers } from "./workers.ts";
 
-interface Options {
-  rounds: number;
-  only: string | undefined;
-  rest: readonly string[];
-}
-
-const scenarios: Record<string, (options: Options) => Promise<void>> = {
+const scenarios: Readonly<Record<string, (options: BenchOptions) => Promise<void>>> = {
   agent: benchAgent,
   calibrate: benchCalibrate,
   cores: benchCores,
@@ -41,12 +36,13 @@ const scenarios: Record<string, (options: Options) => Promise<void>> = {
 
 const [name, ...rest] = process.argv.slice(2);
 const scenario = name === undefined ? undefined : scenarios[name];
-if (!scenario) {
+if (name === undefined || !scenario) {
   process.stderr.write(`usage: npm run bench -- ${Object.keys(scenarios).join("|")} [--rounds N]\n`);
   process.exit(2);
 }
 const at = rest.indexOf("--rounds");
 await scenario({
+  figures: openFigures(name),
   rounds: at >= 0 ? Number(rest[at + 1]) : 6,
   only: rest.includes("--only") ? rest[rest.indexOf("--only") + 1] : undefined,
   rest,

@@ -7,6 +7,7 @@ import { openDatabase } from "../control-plane/store/core/database.ts";
 import { ensureMoneyMonths } from "../control-plane/store/money/money-months.ts";
 import { query } from "../test/e2e/spine/database.ts";
 import { startStack } from "../test/fakes/processes.ts";
+import type { BenchOptions } from "./figures.ts";
 import { median } from "./load.ts";
 import { childrenCpuMs, cpuMs, parentOf } from "./process-usage.ts";
 
@@ -16,7 +17,7 @@ const dayMs = 86_400_000;
 const log = pino({ level: "silent" });
 const dayOf = (daysAgo: number) => new Date(Date.now() - daysAgo * dayMs).toISOString().slice(0, 10);
 
-export async function benchReports({ rounds, only }: { rounds: number; only: string | undefined }): Promise<void> {
+export async function benchReports({ rounds, only, figures }: BenchOptions): Promise<void> {
   const stack = await startStack({ agents: 0, isDatabaseOnDisk: true });
   try {
     const { body } = await stack.call("POST", "/v1/admin/accounts", {
@@ -53,7 +54,7 @@ export async function benchReports({ rounds, only }: { rounds: number; only: str
       const p50 = median(times);
       out.push(
         `${column(p50)} p50 ${column(Math.min(...times))} min ${column(perRequest)} CPU ${column(bytes / 1024)} KiB  ` +
-          `${p50 <= limitMs ? "met   " : "MISSED"}  ${path}`,
+          `${figures.judge({ name: path.replace(/(from|to)=\d+/g, "$1=..."), unit: "ms", values: times, atMost: limitMs })}  ${path}`,
       );
     }
     process.stdout.write(`${out.join("\n")}\n`);

@@ -5,6 +5,7 @@ import { PrefixIndex } from "../control-plane/inference/prefix-index.ts";
 import { PromptScopes } from "../control-plane/inference/prompt-blocks.ts";
 import { type Choice, Router } from "../control-plane/inference/route.ts";
 import type { DeploymentId, HostId, InstanceId } from "../proto/ids.ts";
+import type { BenchOptions } from "./figures.ts";
 import { median } from "./load.ts";
 
 const limitUs = 5;
@@ -33,7 +34,7 @@ const conversation = (number: number, bytes: number): Buffer =>
     }),
   );
 
-export async function benchRouting({ rounds }: { rounds: number }): Promise<void> {
+export async function benchRouting({ rounds, figures }: BenchOptions): Promise<void> {
   for (const bytes of [300, 4_000, 32_000, 400_000])
     for (const count of [8, 64, 1_000]) {
       const ready = Array.from({ length: count }, (_, slot) => routeTo(slot));
@@ -64,9 +65,14 @@ export async function benchRouting({ rounds }: { rounds: number }): Promise<void
         hashUs.push((hashMs / total) * 1000);
         pickUs.push(((bothMs - hashMs) / total) * 1000);
       }
-      const verdict = count === 64 ? `   limit ${limitUs} ${median(pickUs) <= limitUs ? "met" : "MISSED"}` : "";
+      const verdict = figures.judge({
+        name: `choice, ${bytes} bytes, ${count} instances`,
+        unit: "us",
+        values: pickUs,
+        ...(count === 64 ? { atMost: limitUs } : {}),
+      });
       process.stdout.write(
-        `${String(bytes).padStart(7)} bytes, ${String(count).padStart(4)} instances: hash ${median(hashUs).toFixed(2)} us, choice ${median(pickUs).toFixed(2)} us${verdict}\n`,
+        `${String(bytes).padStart(7)} bytes, ${String(count).padStart(4)} instances: hash ${median(hashUs).toFixed(2)} us, choice ${median(pickUs).toFixed(2)} us   ${verdict}\n`,
       );
     }
 }

@@ -5,6 +5,7 @@ import { Random } from "../simulator/random.ts";
 import { query } from "../test/e2e/spine/database.ts";
 import { demoModel, hasRealModel } from "../test/e2e/spine/model.ts";
 import { type Stack, startStack } from "../test/fakes/processes.ts";
+import type { BenchOptions, Figures } from "./figures.ts";
 import { median, quantile } from "./load.ts";
 
 const deployments = 10;
@@ -121,7 +122,7 @@ function wakeOf(
   };
 }
 
-export async function benchSleep({ rounds }: { rounds: number }): Promise<void> {
+export async function benchSleep({ rounds, figures }: BenchOptions): Promise<void> {
   if (!hasRealModel("the time to wake a small model")) return;
   const stack = await startStack({ agentEnv: { STOKER_GPUS: String(awake) } });
   try {
@@ -145,21 +146,19 @@ export async function benchSleep({ rounds }: { rounds: number }): Promise<void> 
       const id = instanceOf(model);
       return log.filter((line) => line.msg === "instance asleep" && line.instance === id).length;
     });
-    print({ answers, wakes, evictions });
+    print({ answers, wakes, evictions }, figures);
   } finally {
     await stack.stop();
   }
 }
 
-function print({
-  answers,
-  wakes,
-  evictions,
-}: {
+interface Seen {
   readonly answers: readonly Answer[];
   readonly wakes: readonly Wake[];
   readonly evictions: readonly number[];
-}): void {
+}
+
+function print({ answers, wakes, evictions }: Seen, figures: Figures): void {
   const lost = answers.filter(({ failure }) => failure !== "");
   const out = [
     `\nsleep: ${deployments} deployments of SmolLM2-135M, capacity for ${awake} awake, ${callers} callers, ${answers.length} requests, ${wakes.length} wakes`,
@@ -181,15 +180,15 @@ function print({
       ),
     );
   const totals = wakes.map(totalOf);
-  const p95 = quantile(totals, 0.95);
-  out.push(`${line("request -> first token", totals)}   limit ${maxP95Ms} ${p95 <= maxP95Ms ? "met" : "MISSED"}`);
-  const of = (value: number, limit: number) => `limit ${limit} ${value <= limit ? "met" : "MISSED"}`;
+  const p95 = { name: "request to first token, p95", unit: "ms", values: totals, value: quantile(totals, 0.95) };
+  out.push(`${line("request -> first token", totals)}   ${figures.judge({ ...p95, atMost: maxP95Ms })}`);
+  const most = (name: string, value: number, atMost: number) => figures.judge({ name, values: [value], atMost });
   out.push(
-    `lost requests ${lost.length}   ${of(lost.length, 0)}${lost[0] ? `   one of them: ${lost[0].failure}` : ""}`,
+    `lost requests ${lost.length}   ${most("lost requests", lost.length, 0)}${lost[0] ? `   one of them: ${lost[0].failure}` : ""}`,
   );
   const ratio = Math.max(...evictions) / Math.max(1, median(evictions));
   out.push(
-    `evictions per model ${evictions.join(" ")}; most / median ${ratio.toFixed(2)}   ${of(ratio, maxEvictions)}`,
+    `evictions per model ${evictions.join(" ")}; most / median ${ratio.toFixed(2)}   ${most("evictions, most / median", ratio, maxEvictions)}`,
   );
   process.stdout.write(`${out.join("\n")}\n`);
 }

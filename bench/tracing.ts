@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { BenchOptions } from "./figures.ts";
 import { type Load, runLoad } from "./load.ts";
 import { cpuMs } from "./process-usage.ts";
 import { type Stack, startStack } from "./stack.ts";
@@ -70,7 +71,7 @@ async function startSink() {
   };
 }
 
-export async function benchTracing({ rounds, only }: { rounds: number; only: string | undefined }): Promise<void> {
+export async function benchTracing({ rounds, only, figures }: BenchOptions): Promise<void> {
   const chosen = kinds.filter(({ name }) => only === undefined || name === only);
   const sink = await startSink();
   const stacks: Stack[] = [];
@@ -104,9 +105,17 @@ export async function benchTracing({ rounds, only }: { rounds: number; only: str
         );
         for (const [place, { name, ratio }] of installations.entries()) {
           const us = mean[place] as number;
-          const verdict = ratio === "0.1" ? `   limit ${maxOfOff} ${us / off <= maxOfOff ? "met" : "MISSED"}` : "";
+          const verdict =
+            ratio === undefined
+              ? ""
+              : figures.judge({
+                  name: `${kind.name}, ${part} CPU, ${name} / without traces`,
+                  values: all.map((cpu) => (cpu[place] as Cpu)[part] / off),
+                  value: us / off,
+                  ...(ratio === "0.1" ? { atMost: maxOfOff } : {}),
+                });
           out.push(
-            `${part.padEnd(13)} ${name.padEnd(18)} ${us.toFixed(0).padStart(6)} us  ${(us / off).toFixed(2)}${verdict}`,
+            `${part.padEnd(13)} ${name.padEnd(18)} ${us.toFixed(0).padStart(6)} us  ${(us / off).toFixed(2)}   ${verdict}`,
           );
         }
       }

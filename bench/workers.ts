@@ -1,6 +1,7 @@
 // CPU time of a request at a control plane of one and two workers, in interleaved rounds. Where cores are free, n workers serve
 // n times as many requests divided by the ratio of these times; measured so, because the load, the agent and the engine share the cores here.
 import { readFileSync } from "node:fs";
+import type { BenchOptions } from "./figures.ts";
 import { median, runLoad } from "./load.ts";
 import { cpuMs } from "./process-usage.ts";
 import { type Stack, startStack } from "./stack.ts";
@@ -11,7 +12,7 @@ const requests = 4_000;
 /** Requests per second of n workers, in those of one, divided by n. */
 const goal = 0.8;
 
-export async function benchWorkers({ rounds }: { rounds: number }): Promise<void> {
+export async function benchWorkers({ rounds, figures }: BenchOptions): Promise<void> {
   const stacks: {
     readonly workers: number;
     readonly stack: Stack;
@@ -46,11 +47,18 @@ export async function benchWorkers({ rounds }: { rounds: number }): Promise<void
       const growth = workers / ratio;
       // The busiest worker is full first.
       const bounded = 1 / median(shares) / ratio;
-      const isMet = bounded >= goal * workers;
+      const verdict =
+        workers === 1
+          ? ""
+          : figures.judge({
+              name: `requests of ${workers} workers / of one`,
+              values: times.map((time, i) => base / (shares[i] as number) / time),
+              value: bounded,
+              atLeast: goal * workers,
+            });
       return (
         `${workers} workers: ${median(times).toFixed(3)} ms of CPU per request, ${ratio.toFixed(2)} of one; ` +
-        `${growth.toFixed(2)} times the requests on as many cores (${bounded.toFixed(2)} until the busiest worker is full)  ` +
-        `${workers === 1 ? "" : isMet ? "met" : "MISSED"}`
+        `${growth.toFixed(2)} times the requests on as many cores (${bounded.toFixed(2)} until the busiest worker is full)  ${verdict}`
       );
     });
     process.stdout.write(

@@ -1,16 +1,32 @@
 // Runs the long tests with real sizes and clocks, and prints the results as a table for docs/NIGHTLY.md. Usage: npm run test:nightly [FILE ...]
 // Continues after a failure. A signal stops the current file and skips the rest. The last line is `N passed, N failed`
-// (tests). Exit code: 1 after a failure, 130 when stopped.
+// (tests and benches). Exit code: 1 after a failure, 130 when stopped.
 
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { root } from "./suites/run-tool.ts";
+import { root, runNode } from "./suites/run-tool.ts";
 import { nightlyFiles, testsThatImport } from "./suites/schedule.ts";
 import { runVitest, type SuiteResult, totals } from "./suites/vitest-suite.ts";
 
+/** Those that need no hours: `growth` and `calibrate` are run by hand. */
+const benches = [
+  "cores",
+  "gateway",
+  "agent",
+  "money",
+  "reports",
+  "routing",
+  "hostile",
+  "fleet",
+  "sleep",
+  "workers",
+  "tracing",
+  "runtime",
+];
+const benchLimitMs = 60 * 60_000;
 const chosen = process.argv.length > 2 ? process.argv.slice(2) : nightlyFiles(root);
 const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort());
@@ -54,6 +70,9 @@ for (const [i, file] of chosen.entries()) {
   }
 }
 
+// Single files are run to mend them.
+if (process.argv.length === 2) results.push(...(await runBenches()));
+
 const memory = (totalmem() / 1024 ** 3).toFixed(0);
 console.log(`\n${new Date().toISOString().slice(0, 10)}, ${cpus().length} cores, ${memory} GiB\n`);
 const rows = results.map(
@@ -65,6 +84,21 @@ if (stopping.signal.aborted)
 const { passed, failed } = totals(results);
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exit(stopping.signal.aborted ? 130 : failed > 0 ? 1 : 0);
+
+/** All benches, and whether a figure is worse than before by more than its runs scatter. */
+async function runBenches(): Promise<readonly SuiteResult[]> {
+  const done: SuiteResult[] = [];
+  const steps = [...benches.map((name) => ["bench/main.ts", name]), ["scripts/report.ts", "--check"]];
+  for (const args of steps) {
+    if (stopping.signal.aborted) break;
+    console.log(`\n=== ${args.join(" ")}`);
+    const startedMs = performance.now();
+    const code = await runNode(args, benchLimitMs, { stop: stopping.signal });
+    const [passed, failed] = code === 0 ? [1, 0] : [0, 1];
+    done.push({ name: args.join(" "), passed, failed, skipped: 0, ms: performance.now() - startedMs });
+  }
+  return done;
+}
 
 function seconds(ms: number): string {
   return (ms / 1000).toFixed(0);

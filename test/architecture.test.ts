@@ -179,7 +179,7 @@ const zones: Readonly<Record<string, Zone>> = {
     ],
   },
   // Tools of the repository, not of the product: they may read any part of it, but no test.
-  "scripts/": { may: ["agent/", "control-plane/", "runtime/", "cli/", "scripts/"] },
+  "scripts/": { may: ["agent/", "control-plane/", "runtime/", "cli/", "simulator/", "scripts/"] },
 };
 
 /** One importer per driver: the package appears in that folder alone. */

@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
+import { addTests, origin, recordedFolder } from "../results/recorded.ts";
 import { type RunOptions, root, runNode } from "./run-tool.ts";
 
 const limitMs = 45 * 60_000;
@@ -11,6 +12,7 @@ interface Report {
   readonly numPendingTests: number;
   readonly numTodoTests?: number;
   readonly testResults: readonly {
+    readonly name: string;
     readonly status: string;
     readonly assertionResults: readonly { readonly status: string }[];
   }[];
@@ -35,7 +37,9 @@ export async function runVitest(
       limitMs,
       options,
     );
-    return { name, ...count(readReport(reportFile), code), ms: performance.now() - startedMs };
+    const report = readReport(reportFile);
+    if (report) record(report, (options.env ?? process.env)["STOKER_NIGHTLY"] === "1");
+    return { name, ...count(report, code), ms: performance.now() - startedMs };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -53,6 +57,17 @@ function count(report: Report | undefined, code: number | null): Omit<SuiteResul
   const skipped = report.numPendingTests + (report.numTodoTests ?? 0);
   const isEmpty = report.numPassedTests + failed + skipped === 0;
   return { passed: report.numPassedTests, failed, skipped, ...(isEmpty ? { remark: "no tests yet" } : {}) };
+}
+
+/** For `npm run report`. Files whose tests were all skipped prove nothing. */
+function record(report: Report, isNightly: boolean): void {
+  const from = origin();
+  const results = report.testResults.flatMap(({ name, status, assertionResults }) => {
+    const count = (of: string) => assertionResults.filter((test) => test.status === of).length;
+    const [passed, failed] = [count("passed"), count("failed") || (status === "failed" ? 1 : 0)];
+    return passed + failed === 0 ? [] : [[relative(root, name), { passed, failed, isNightly, ...from }] as const];
+  });
+  addTests(recordedFolder, Object.fromEntries(results));
 }
 
 function readReport(path: string): Report | undefined {
