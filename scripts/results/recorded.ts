@@ -101,6 +101,7 @@ function write(folder: string, name: string, all: Readonly<Record<string, unknow
   const path = join(folder, name);
   mkdirSync(dirname(path), { recursive: true });
   const sorted = Object.fromEntries(Object.entries(all).toSorted(([a], [b]) => (a < b ? -1 : 1)));
-  writeFileSync(`${path}.new`, `${JSON.stringify(sorted, null, 1)}\n`);
-  renameSync(`${path}.new`, path);
+  const fresh = `${path}.${process.pid}`;
+  writeFileSync(fresh, `${JSON.stringify(sorted, null, 1)}\n`);
+  renameSync(fresh, path);
 }
