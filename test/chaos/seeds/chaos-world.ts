@@ -23,7 +23,7 @@ export const purseUsd = 0.02;
 const tokens = 60;
 const repo = "acme/tiny-GGUF";
 const fixtures = join(import.meta.dirname, "../../fixtures/nvidia-smi");
-const patient = { timeout: 60_000, interval: 100 };
+const patient = { timeout: 150_000, interval: 100 };
 
 export interface Account {
   readonly uid: string;
@@ -47,6 +47,8 @@ export interface ChaosWorld {
   /** Model whose instances agents start. */
   readonly tinyModel: string;
   readonly tinyDeployment: string;
+  /** Processes that a fault has killed and will start again. */
+  readonly down: Set<string>;
   /** Metrics pages that are read beside those of the processes. */
   readonly morePages: string[];
   /** Deployments that were made while downloads failed. */
@@ -165,6 +167,7 @@ async function build(ends: Ends): Promise<ChaosWorld> {
   const has = new Set<Need>([...(redis ? ["redis" as const] : []), ...(disk ? ["small-disk" as const] : [])]);
   return {
     ...{ stack, engine, hub, receiver, redis, disk, links, has, admin, tinyModel, tinyDeployment, webhookUrl },
+    down: new Set(),
     downloads: [],
     morePages: [],
     purse: { uid: made.body.uid, apiKey: made.body.api_key },

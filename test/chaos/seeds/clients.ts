@@ -121,7 +121,7 @@ export function startClients(world: ChaosWorld, seed: number): Clients {
       const outcome = await ask(next(random), random);
       outcomes.push(outcome);
       // What is down refuses at once: its clients wait as clients do.
-      const pauseMs = outcome.kind === "whole" ? random.between(20, 120) : 200;
+      const pauseMs = outcome.kind === "whole" ? random.between(20, 120) : outcome.kind === "away" ? 500 : 200;
       await pause(pauseMs, undefined, { signal: over.signal }).catch(() => {});
     }
   }

@@ -229,6 +229,44 @@ const inflictions: Readonly<Record<FaultName, Inflict>> = {
   },
 };
 
+/** Faults that start the process again themselves. */
+const downing: ReadonlySet<FaultName> = new Set([
+  "kill-control-plane",
+  "kill-agent",
+  "kill-agent-after-record",
+  "resend-records",
+  "expire-certificate",
+  "lose-state",
+]);
+
+export interface Supervisor {
+  readonly restarts: number;
+  end(): void;
+}
+
+/**
+ * Starts processes again that ended by themselves, as `up`, systemd and Kubernetes do: a control plane ends when PostgreSQL fails while it
+ * starts.
+ */
+export function supervise({ stack, down }: ChaosWorld): Supervisor {
+  let restarts = 0;
+  const parts = [...stack.controlPlanes.map((part, i) => ({ name: `control-plane-${i + 1}`, part }))];
+  const all = [...parts, ...stack.agents.map((part, i) => ({ name: `agent-${i + 1}`, part }))];
+  const timer = setInterval(() => {
+    for (const { name, part } of all) {
+      if (part.isRunning || down.has(name)) continue;
+      restarts += 1;
+      part.start();
+    }
+  }, 1_000);
+  return {
+    get restarts() {
+      return restarts;
+    },
+    end: () => clearInterval(timer),
+  };
+}
+
 export interface Inflicted extends Event {
   /** Monotonic. */
   readonly beganMs: number;
@@ -249,9 +287,11 @@ export async function inflictAll(
     const one: Inflicted = { ...event, beganMs: performance.now(), endedMs: Number.POSITIVE_INFINITY };
     done.push(one);
     log(lineOf(event));
+    if (downing.has(event.fault)) world.down.add(event.target);
     const undo = await inflictions[event.fault](world, event, clients);
     await pause(event.ms);
     await undo?.();
+    world.down.delete(event.target);
     one.endedMs = performance.now();
   };
   // On a slow machine what was done to a process may be taken back only after the next fault of it is due.

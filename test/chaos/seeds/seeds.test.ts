@@ -8,7 +8,7 @@ import { longer } from "../../fakes/nightly.ts";
 import { withoutRedis } from "../../fakes/redis.ts";
 import { type ChaosWorld, startChaosWorld } from "./chaos-world.ts";
 import { startClients } from "./clients.ts";
-import { type Inflicted, inflictAll } from "./inflict.ts";
+import { type Inflicted, inflictAll, type Supervisor, supervise } from "./inflict.ts";
 import { type Checker, createChecker, linesOf, type Violation } from "./invariants.ts";
 import { defects } from "./planted.ts";
 import { schedule, shortSeed } from "./schedule.ts";
@@ -48,7 +48,12 @@ afterAll(async () => {
   await rest?.world.stop();
 });
 
-async function run(seed: number, world: ChaosWorld, lines: string[]): Promise<readonly Violation[]> {
+async function run(
+  seed: number,
+  world: ChaosWorld,
+  supervisor: Supervisor,
+  lines: string[],
+): Promise<readonly Violation[]> {
   const found: Violation[] = [];
   let faults: readonly Inflicted[] = [];
   const events = schedule(seed, world.has);
@@ -81,7 +86,7 @@ async function run(seed: number, world: ChaosWorld, lines: string[]): Promise<re
   process.stdout.write(
     `seed ${seed}: ${events.length} faults in ${seconds(stoppedMs - startedMs)} s, ${samples} samples, ${clients.outcomes.length} requests ` +
       `(${count("whole")} whole, ${count("cut")} cut, ${count("refused")} refused, ${count("away")} away), ` +
-      `${clients.accepted.length} webhooks; at rest after ${seconds(performance.now() - stoppedMs)} s\n`,
+      `${clients.accepted.length} webhooks, ${supervisor.restarts} restarts by the supervisor; at rest after ${seconds(performance.now() - stoppedMs)} s\n`,
   );
   if (found.length === 0 && seed === seeds.at(-1)) rest = { world, checker };
   else await checker.close();
@@ -93,9 +98,10 @@ it.each(seeds)(
   { timeout: 900_000 },
   async (seed) => {
     const world = await startChaosWorld();
+    const supervisor = supervise(world);
     const lines: string[] = [];
     try {
-      const found = await run(seed, world, lines);
+      const found = await run(seed, world, supervisor, lines);
       if (found.length > 0)
         process.stdout.write(
           `seed ${seed} failed: ${linesOf(found)}\nfaults:\n${lines.join("\n")}\nlogs: ${keepLogs(world, seed)}\n` +
@@ -103,6 +109,7 @@ it.each(seeds)(
         );
       expect(linesOf(found), `seed ${seed}`).toBe("");
     } finally {
+      supervisor.end();
       if (rest?.world !== world) await world.stop();
     }
   },
