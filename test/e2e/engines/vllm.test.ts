@@ -1,31 +1,23 @@
 // The real vLLM as an instance: planned and run by the agent, adopted by the next one, behind the real edge and spine. The tests build
 // on each other: one start takes a minute on two cores.
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import type { FormatSkill } from "../../../proto/api-formats.ts";
 import { heeded } from "../../../proto/engine-args.ts";
 import { isWithin, readVersion } from "../../../proto/engine-version.ts";
-import type { InstanceSpec } from "../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import type { InstanceId } from "../../../proto/ids.ts";
 import { reasoningParsers, toolParsers } from "../../../proto/vllm-parsers.ts";
-import { type Edge, startEdge } from "../../fakes/edge.ts";
-import { isAlive, type LocalAgent, makeLocalAgent } from "../../fakes/local-agent.ts";
-import { servedModel } from "../../fakes/ports.ts";
+import { isAlive } from "../../fakes/local-agent.ts";
 import { sharedModel } from "../../fakes/shared-models.ts";
+import { makeVllmInstance, patient, startLimitMs, type VllmInstance } from "../../fakes/vllm-instance.ts";
 import { askVllm, safetensorsOf, type VllmFacts, vllmEnv, vllmProgram } from "../../fakes/vllm-program.ts";
 import { hasModel, modelFile } from "../runtime/runtime-process.ts";
 
 const promise = "the plan, the life and the replies of a real vLLM";
 const program = vllmProgram(promise);
 const lora = sharedModel("smollm2-pirate-lora", "LoRA adapters of a real vLLM");
-const patient = { timeout: 280_000, interval: 500 };
-const gib = 1024 ** 3;
 const id = "vllmInstance0001";
 const adapter = "pirateAdapter001";
-const skills: readonly FormatSkill[] = ["structured_outputs", "continuous_usage"];
+const environment = { STOKER_VLLM_BIN: program ?? "", STOKER_STOP_INSTANCES: "1", ...vllmEnv };
 const weather = {
   type: "function",
   function: {
@@ -42,63 +34,12 @@ const weather = {
   },
 };
 
-interface RequestLine {
-  readonly msg: string;
-  readonly outcome: string;
-  readonly source: string;
-  readonly endReason: string;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-}
-
 describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
-  let agent: LocalAgent;
-  let edge: Edge;
-  let spec: InstanceSpec;
+  let vllm: VllmInstance;
   let pid = 0;
   /** Seconds of the parts of its life, for the log of the run. */
   const took: Record<string, number> = {};
 
-  const start = (instance: InstanceSpec) => {
-    agent.want([instance]);
-    agent.start({ STOKER_VLLM_BIN: program ?? "", STOKER_STOP_INSTANCES: "1", ...vllmEnv });
-  };
-  const isReady = (times: number) =>
-    vi.waitFor(() => expect(agent.log().split('"msg":"instance ready"')).toHaveLength(times + 1), patient);
-  const lines = (): readonly RequestLine[] =>
-    agent
-      .log()
-      .split("\n")
-      .filter((line) => line.includes('"msg":"request"'))
-      .map((line) => JSON.parse(line) as RequestLine);
-  /** The one request of the run with that outcome, whose line may follow its reply. */
-  const linesOf = (outcome: string) =>
-    vi.waitFor(() => {
-      const found = lines().filter((line) => line.outcome === outcome);
-      expect(found).toHaveLength(1);
-      return found;
-    }, patient);
-  /** The data path of a new agent has another port and key. */
-  const connect = () => {
-    const ticketKey = Buffer.from(readFileSync(join(agent.folder, "data/local-ticket.key"), "utf8").trim(), "base64");
-    edge.routes.routes = [];
-    const change = { instanceId: id as InstanceId, ticketKey, formats: new Set(skills) };
-    edge.routes.add(`http://127.0.0.1:${agent.ports().ingress_port}`, change);
-  };
-  const serve = (servedName: string) => {
-    edge.models.models = [servedModel({ servedName, engine: "external", contextLength: 1024 })];
-  };
-  // biome-ignore lint/suspicious/noExplicitAny: replies are asserted field by field.
-  async function chat(body: object): Promise<{ status: number; body: any }> {
-    const messages = [{ role: "user", content: "Count from one to five." }];
-    const sent = { model: "org/model", messages, max_tokens: 8, temperature: 0, ...body };
-    const reply = await edge.post("/v1/chat/completions", sent);
-    return { status: reply.status, body: await reply.json() };
-  }
-  const metric = async (name: string): Promise<number> => {
-    const page = await (await fetch(`http://127.0.0.1:${agent.ports().metrics_port}/metrics/runtime`)).text();
-    return Number(new RegExp(`^${name}\\{[^}]*\\} (\\S+)`, "m").exec(page)?.[1] ?? Number.NaN);
-  };
   const members = (leader: number) =>
     promisify(execFile)("pgrep", ["-s", String(leader)]).then(
       ({ stdout }) => stdout.trim().split("\n"),
@@ -106,18 +47,7 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
     );
 
   beforeAll(async () => {
-    const localPath = await safetensorsOf(modelFile);
-    agent = makeLocalAgent();
-    edge = await startEdge({ agents: 0 });
-    spec = {
-      ...agent.spec({ instanceId: id }),
-      engine: "vllm",
-      servedModelName: "org/served",
-      weights: { localPath, format: "safetensors", repo: "HuggingFaceTB/SmolLM2-135M-Instruct" },
-      maxBatchSize: 2,
-      contextLength: 1024,
-      memoryBytes: 4 * gib,
-      gpuUuids: ["cpu-host-0"],
+    vllm = await makeVllmInstance(id, await safetensorsOf(modelFile), {
       // Arguments of the allowlist, all in one start.
       extraArgs: [
         "--dtype=bfloat16",
@@ -126,19 +56,18 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
         "--enable-chunked-prefill",
         "--enable-auto-tool-choice",
       ],
-    };
+    });
     const beganMs = performance.now();
-    start(spec);
-    await isReady(1);
+    vllm.start([vllm.spec], environment);
+    await vllm.isReady(1);
     took["start"] = (performance.now() - beganMs) / 1000;
-    [pid = 0] = agent.pids();
-    connect();
-    serve("org/served");
-  }, 600_000);
+    [pid = 0] = vllm.agent.pids();
+    vllm.connect();
+    vllm.serve("org/served");
+  }, startLimitMs + 60_000);
   afterAll(async () => {
     process.stdout.write(`vLLM, in seconds: ${JSON.stringify(took)}\n`);
-    await edge?.close();
-    await agent?.clean();
+    await vllm?.close();
   });
 
   it("has the parsers and quantisations that the tables name for its version, and no other parser", async () => {
@@ -156,12 +85,12 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
   });
 
   it("replies whole and streamed alike, billed by its own count", async () => {
-    const { status, body } = await chat({});
+    const { status, body } = await vllm.chat({});
     expect(status, JSON.stringify(body)).toBe(200);
     expect(body.choices[0].message).toMatchObject({ role: "assistant", reasoning_content: null });
     expect(body.choices[0].message).not.toHaveProperty("reasoning");
     expect(body.usage).toMatchObject({ completion_tokens: 8 });
-    const reply = await edge.post("/v1/chat/completions", {
+    const reply = await vllm.edge.post("/v1/chat/completions", {
       model: "org/model",
       max_tokens: 8,
       temperature: 0,
@@ -174,15 +103,16 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
     // Asked to count in every event, which the client did not ask for.
     expect(chunks.filter((chunk) => chunk.usage)).toHaveLength(1);
     expect(chunks.at(-1).usage).toMatchObject({ prompt_tokens: body.usage.prompt_tokens, completion_tokens: 8 });
-    for (const line of lines()) expect(line).toMatchObject({ source: "engine", inputTokens: body.usage.prompt_tokens });
+    for (const line of vllm.lines())
+      expect(line).toMatchObject({ source: "engine", inputTokens: body.usage.prompt_tokens });
   });
 
   it("calls tools with the parser of its template", async () => {
     const messages = [{ role: "user", content: "What is the weather in Paris?" }];
-    const auto = await chat({ messages, tools: [weather], max_tokens: 40 });
+    const auto = await vllm.chat({ messages, tools: [weather], max_tokens: 40 });
     expect(auto.status, JSON.stringify(auto.body)).toBe(200);
     for (const choice of ["required", { type: "function", function: { name: "get_weather" } }]) {
-      const forced = await chat({ messages, tools: [weather], tool_choice: choice, max_tokens: 200 });
+      const forced = await vllm.chat({ messages, tools: [weather], tool_choice: choice, max_tokens: 200 });
       expect(forced.status, JSON.stringify(forced.body)).toBe(200);
       const [call] = forced.body.choices[0].message.tool_calls ?? [];
       expect(call, JSON.stringify(forced.body)).toMatchObject({ type: "function", function: { name: "get_weather" } });
@@ -191,7 +121,7 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
   });
 
   it("holds its output to a form in every spelling, and refuses what it cannot", async () => {
-    const said = async (body: object) => (await chat({ max_tokens: 24, ...body })).body.choices[0].message.content;
+    const said = async (body: object) => (await vllm.chat({ max_tokens: 24, ...body })).body.choices[0].message.content;
     expect(await said({ guided_choice: ["yes", "no"] })).toMatch(/^(yes|no)$/);
     expect(await said({ response_format: { type: "regex", regex: "[0-9]{3}" } })).toMatch(/^[0-9]{3}$/);
     expect(await said({ structured_outputs: { grammar: 'root ::= "abc" | "xyz"' } })).toMatch(/^(abc|xyz)$/);
@@ -202,25 +132,25 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
       additionalProperties: false,
     };
     expect(JSON.parse(await said({ guided_json: schema }))).toHaveProperty("ok");
-    const bad = await chat({ structured_outputs: { regex: "[0-9" } });
+    const bad = await vllm.chat({ structured_outputs: { regex: "[0-9" } });
     expect(bad).toMatchObject({ status: 400, body: { error: { type: "invalid_request_error" } } });
   });
 
   it("reports a prompt that does not fit by the code of every engine", async () => {
     const long = [{ role: "user", content: "word ".repeat(1500) }];
-    expect(await chat({ messages: long })).toMatchObject({
+    expect(await vllm.chat({ messages: long })).toMatchObject({
       status: 400,
       body: { error: { code: "context_length_exceeded", param: "messages" } },
     });
   });
 
   it("runs no more at once than its batch, and its metrics have the names of every engine", async () => {
-    const all = Array.from({ length: 5 }, () => chat({ max_tokens: 60, ignore_eos: true }));
+    const all = Array.from({ length: 5 }, () => vllm.chat({ max_tokens: 24, ignore_eos: true }));
     const over = Promise.all(all).then(() => true);
     const seen = new Set<number>();
     await vi.waitFor(
       async () => {
-        seen.add(await metric("stoker_engine_requests_running"));
+        seen.add(await vllm.metric("stoker_engine_requests_running"));
         expect(await Promise.race([over, false])).toBe(true);
       },
       { ...patient, interval: 100 },
@@ -228,75 +158,56 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
     expect((await Promise.all(all)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     expect(Math.max(...[...seen].filter(Number.isFinite))).toBe(2);
     for (const name of ["requests_waiting_capacity", "requests_waiting_deferred", "preemptions_total"])
-      expect(await metric(`stoker_engine_${name}`)).toBe(0);
-    await vi.waitFor(async () => expect(await metric("stoker_engine_prompt_tokens_total")).toBeGreaterThan(0), patient);
+      expect(await vllm.metric(`stoker_engine_${name}`)).toBe(0);
+    await vi.waitFor(
+      async () => expect(await vllm.metric("stoker_engine_prompt_tokens_total")).toBeGreaterThan(0),
+      patient,
+    );
   });
 
   it("stops at once for a client that disconnects, billed by its count of the prompt and of what it generated", async () => {
-    const exact = (await chat({})).body.usage.prompt_tokens;
+    const exact = (await vllm.chat({})).body.usage.prompt_tokens;
     const gone = new AbortController();
-    const reply = await edge.post(
-      "/v1/chat/completions",
-      {
-        model: "org/model",
-        max_tokens: 800,
-        temperature: 0,
-        stream: true,
-        ignore_eos: true,
-        messages: [{ role: "user", content: "Count from one to five." }],
-      },
-      { signal: gone.signal },
-    );
+    const reply = await vllm.endless(gone.signal);
     const reader = reply.body?.getReader();
     for (let i = 0; i < 5; i++) await reader?.read();
     const beganMs = performance.now();
     gone.abort();
-    const [line] = await linesOf("client_gone");
+    const line = await vllm.lineOf("client_gone");
     expect(line).toMatchObject({ source: "engine", inputTokens: exact });
-    expect(line?.outputTokens).toBeGreaterThan(0);
-    expect(line?.outputTokens).toBeLessThan(800);
-    await vi.waitFor(async () => expect(await metric("stoker_engine_requests_running")).toBe(0), patient);
+    expect(line.outputTokens).toBeGreaterThan(0);
+    expect(line.outputTokens).toBeLessThan(900);
+    await vi.waitFor(async () => expect(await vllm.metric("stoker_engine_requests_running")).toBe(0), patient);
     took["hang-up"] = (performance.now() - beganMs) / 1000;
   });
 
   it("survives its agent, is adopted by the next one, and loads and unloads an adapter without a restart", async () => {
-    await agent.kill("SIGKILL");
+    await vllm.agent.kill("SIGKILL");
     expect(isAlive(pid)).toBe(true);
     const beganMs = performance.now();
-    start(
-      lora === undefined
-        ? spec
-        : { ...spec, adapters: [{ id: adapter, weights: { localPath: lora, format: "lora" } }] },
-    );
-    await isReady(2);
+    const adapters = lora === undefined ? [] : [{ id: adapter, weights: { localPath: lora, format: "lora" } }];
+    vllm.start([{ ...vllm.spec, adapters }], environment);
+    await vllm.isReady(2);
     took["adoption"] = (performance.now() - beganMs) / 1000;
-    expect(agent.pids()).toEqual([pid]);
-    connect();
-    expect((await chat({})).status).toBe(200);
+    expect(vllm.agent.pids()).toEqual([pid]);
+    vllm.connect();
+    expect((await vllm.chat({})).status).toBe(200);
     if (lora === undefined) return;
-    await vi.waitFor(() => expect(agent.log()).toContain('"msg":"adapter loaded"'), patient);
-    serve(adapter);
-    const pirate = await chat({ messages: [{ role: "user", content: "Hi" }], max_tokens: 16 });
+    await vi.waitFor(() => expect(vllm.agent.log()).toContain('"msg":"adapter loaded"'), patient);
+    vllm.serve(adapter);
+    const pirate = await vllm.chat({ messages: [{ role: "user", content: "Hi" }], max_tokens: 16 });
     expect(pirate.body.choices[0].message.content).toMatch(/ahoy|arr|matey/i);
-    serve("org/served");
+    vllm.serve("org/served");
   });
 
   it("ends with all its processes while a request runs, which is cut and billed first", async () => {
-    const reply = await edge.post("/v1/chat/completions", {
-      model: "org/model",
-      max_tokens: 900,
-      temperature: 0,
-      stream: true,
-      ignore_eos: true,
-      messages: [{ role: "user", content: "Count from one to five." }],
-    });
-    const text = reply.text();
+    const text = (await vllm.endless()).text();
     expect((await members(pid)).length).toBeGreaterThan(1);
     const beganMs = performance.now();
-    expect(await agent.kill("SIGTERM")).toBe(0);
+    expect(await vllm.agent.kill("SIGTERM")).toBe(0);
     took["stop"] = (performance.now() - beganMs) / 1000;
     expect(await text).toContain('"error"');
-    expect(await linesOf("drained")).toMatchObject([{ endReason: "drained", source: "engine" }]);
+    expect(await vllm.lineOf("drained")).toMatchObject({ endReason: "drained", source: "engine" });
     await vi.waitFor(async () => expect((await members(pid)).map(Number).filter(isAlive)).toEqual([]), patient);
   });
 
@@ -305,9 +216,13 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
     async (arg) => {
       const folder = await safetensorsOf(modelFile);
       const env = { ...process.env, ...vllmEnv, VLLM_CPU_KVCACHE_SPACE: "1" };
-      const run = promisify(execFile)(program ?? "", ["serve", folder, "--port", "1", arg], { env, timeout: 200_000 });
+      const run = promisify(execFile)(program ?? "", ["serve", folder, "--port", "1", arg], {
+        env,
+        timeout: startLimitMs,
+      });
       const failure = await run.catch((error: { code?: unknown }) => error);
       expect(failure).toHaveProperty("code", 1);
     },
+    startLimitMs + 10_000,
   );
 });
