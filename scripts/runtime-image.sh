@@ -1,11 +1,12 @@
 #!/bin/sh
 # Builds the images of Dockerfile.gpu: the model server's, stoker-runtime:<version>, which the docker driver starts, the agent's,
 # stoker-agent:<version>, or the control plane's, stoker-control-plane:<version>.
-# Usage: scripts/runtime-image.sh --base IMAGE|debootstrap [--target runtime|agent|control-plane] [--tag NAME] [--ca FILE]
+# Usage: scripts/runtime-image.sh --base IMAGE|debootstrap [--target runtime|agent|control-plane|base] [--tag NAME] [--ca FILE]
 #                                 [--cuda auto|on|off] [--onnx auto|cuda|cpu|off] [--runtime IMAGE] [--cache no]
 #   --base IMAGE         with its digest (NAME@sha256:...), so that every build has the same base; required.
 #   --base debootstrap   makes a small Debian base here first (root, debootstrap): for machines that reach no image registry.
 #                        It is kept in .cache/ and as the image localhost/stoker-base:bookworm. Models then run on the CPU.
+#   --target base        makes that base only.
 #   --ca FILE            certificates to trust during the build, where a proxy re-signs TLS ($NODE_EXTRA_CA_CERTS).
 #   --cuda, --onnx       what of CUDA goes inside; auto: what the base image can use.
 #   --runtime IMAGE      the image that the agent's starts (stoker-runtime:<version>).
@@ -42,7 +43,8 @@ done
 tag=${tag:-stoker-$target:$version}
 case $target in
 runtime | agent | control-plane) ;;
-*) fail "--target is runtime, agent or control-plane, not $target." ;;
+base) [ "$base" = debootstrap ] || fail "--target base needs --base debootstrap." ;;
+*) fail "--target is runtime, agent, control-plane or base, not $target." ;;
 esac
 case $base in
 debootstrap) ;;
@@ -84,6 +86,10 @@ make_base() {
 if [ "$base" = debootstrap ]; then
   make_base
   base=$local_base
+fi
+if [ "$target" = base ]; then
+  echo "Built $local_base."
+  exit
 fi
 
 # A folder of its own as context: nothing else of the repository is sent, and the extra CA never lies in the tree.

@@ -15,7 +15,7 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/agent/sleep > starts an instance again whose process is killed while it wakes",
   ],
   "contract/relay-alone": ["contract/relay > over one connection per agent"],
-  // The next seven build images.
+  // The next seven build images. So does `docker/vllm-image`.
   "docker/agent-image": [
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
     "docker/agent-life > reports an instance that was killed for its memory with its limit, and leaves its neighbour alone (P14)",
@@ -49,6 +49,11 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   ],
   "docker/engine-restarted": [
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
+  ],
+  "docker/vllm-image": [
+    "integration/agent/foreign-engines > the plan of %s %s",
+    "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
+    "integration/agent/stop-order > closes the gate, waits for the drain deadline, cuts, and kills an engine with its child that ignore SIGTERM",
   ],
   "e2e/runtime/adapters": ["e2e/spine/adapter > serves like its reference on the running base, which serves as before"],
   "e2e/runtime/demo-lines": ["e2e/spine/real-model > is called by the lines of its record as they stand"],

@@ -16,6 +16,8 @@ const run = promisify(execFile);
 export const runtimeImage = "stoker-runtime:test";
 export const agentImage = "stoker-agent:test";
 export const controlPlaneImage = "stoker-control-plane:test";
+/** Of scripts/runtime-image.sh. */
+export const baseImage = "localhost/stoker-base:bookworm";
 export const tinyImage = "stoker-tiny-runtime:test";
 /** Of the files that run beside each other, from 0 on: each has its own share of what an engine has once. */
 export const lane = (Number(process.env["VITEST_POOL_ID"] ?? 1) - 1) % 4;
@@ -23,8 +25,8 @@ export const lane = (Number(process.env["VITEST_POOL_ID"] ?? 1) - 1) % 4;
 export const subnetOf = (second: number): string => `10.${second}.${lane * 16}.0/20`;
 export const testSubnet = subnetOf(233);
 
-/** Of Dockerfile.gpu. */
-type ImageTarget = "runtime" | "agent" | "control-plane";
+/** Of Dockerfile.gpu; `base`: what the others are built on. */
+type ImageTarget = "runtime" | "agent" | "control-plane" | "base";
 
 export type DockerHost = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 

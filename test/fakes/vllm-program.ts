@@ -71,6 +71,12 @@ export const startVllm = (
     stdio: ["ignore", "ignore", "inherit"],
   });
 
+/** The installed version, such as `0.32.0+cpu`. */
+export async function vllmVersion(): Promise<string> {
+  const { stdout } = await run(vllmPython(), ["-c", "from importlib.metadata import version; print(version('vllm'))"]);
+  return stdout.trim();
+}
+
 /** What the installed version knows. */
 export interface VllmFacts {
   readonly version: string;
