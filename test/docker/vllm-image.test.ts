@@ -45,6 +45,15 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
       return { action, atMs: timeNano / 1e6, signal: actor.Attributes.signal, exitCode: actor.Attributes.exitCode };
     });
   };
+  /** Its last lines, by the agent's data path. */
+  const log = async () => {
+    const { ingress_port: port } = vllm.agent.ports();
+    const headers = { "x-stoker-ticket": localTicket(`${vllm.agent.folder}/data`, id) };
+    const reply = await fetch(`http://127.0.0.1:${port}/i/${id}/logs?limit=1000`, { headers });
+    expect(reply.status).toBe(200);
+    const { lines } = (await reply.json()) as { lines: readonly (readonly [string, string])[] };
+    return lines.map(([, line]) => line);
+  };
 
   beforeAll(async () => {
     const weights = realpathSync(await safetensorsOf(await realWeights()));
@@ -91,7 +100,8 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
     const chunks = events.map((event) => JSON.parse(event.slice(6)));
     expect(chunks.map((chunk) => chunk.choices[0].delta?.content ?? "").join("")).toBe(body.choices[0].message.content);
     expect(chunks.at(-1).usage).toMatchObject({ prompt_tokens: body.usage.prompt_tokens, completion_tokens: 8 });
-    expect(vllm.lines()).toHaveLength(2);
+    // A line follows its reply.
+    await vi.waitFor(() => expect(vllm.lines()).toHaveLength(2), patient);
     for (const line of vllm.lines())
       expect(line).toMatchObject({ source: "engine", inputTokens: body.usage.prompt_tokens, outputTokens: 8 });
   });
@@ -101,7 +111,7 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
       async () => expect(await vllm.metric("stoker_engine_prompt_tokens_total")).toBeGreaterThan(0),
       patient,
     );
-    expect(await vllm.metric("stoker_engine_requests_running")).toBe(0);
+    await vi.waitFor(async () => expect(await vllm.metric("stoker_engine_requests_running")).toBe(0), patient);
     await vi.waitFor(async () => {
       const page = await metricsPage(vllm.agent);
       const memory = new RegExp(`^container_memory_working_set_bytes\\{.*instance_id="${id}"\\} (\\d+)$`, "m").exec(
@@ -112,14 +122,10 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
   });
 
   it("has its log at the agent's data path", async () => {
-    const { ingress_port: port } = vllm.agent.ports();
-    const headers = { "x-stoker-ticket": localTicket(`${vllm.agent.folder}/data`, id) };
-    const reply = await fetch(`http://127.0.0.1:${port}/i/${id}/logs?limit=1000`, { headers });
-    expect(reply.status).toBe(200);
-    const { lines } = (await reply.json()) as { lines: readonly (readonly [string, string])[] };
-    expect(lines.some(([, line]) => line.includes("Application startup complete"))).toBe(true);
+    const lines = await log();
+    expect(lines.some((line) => line.includes("Application startup complete"))).toBe(true);
     // It logs no prompt.
-    expect(lines.every(([, line]) => !line.includes("Count from one"))).toBe(true);
+    expect(lines.every((line) => !line.includes("Count from one"))).toBe(true);
   });
 
   it("survives its agent and is adopted by the next one", async () => {
@@ -134,7 +140,7 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
     expect((await vllm.chat({})).status).toBe(200);
   });
 
-  it("refuses new requests, cuts and bills the running one, and only then is sent SIGTERM, at which it ends", async () => {
+  it("refuses new requests, cuts and bills the running one, and only then is sent SIGTERM, at which it shuts down", async () => {
     const since = Date.now();
     const text = (await vllm.endless()).text();
     const ended = vllm.agent.kill("SIGTERM");
@@ -148,8 +154,9 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
     const cut = await vllm.lineOf("drained");
     expect(cut).toMatchObject({ endReason: "drained", source: "engine" });
     const events = await ending(since);
-    expect(events.map(({ action, signal }) => signal ?? action)).toEqual(["15", "die"]);
     const [term] = events;
+    // A busy machine may take longer than the time it has, and is then killed.
+    expect([term?.signal, events.at(-1)?.action]).toEqual(["15", "die"]);
     expect(refusedAtMs).toBeLessThan(term?.atMs ?? 0);
     expect(cut.time).toBeLessThanOrEqual(term?.atMs ?? 0);
     expect(await inspect("{{.State.Status}} {{.State.OOMKilled}}")).toBe("exited false");
@@ -162,6 +169,7 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
       start();
       await vllm.isReady(3);
       took["second start"] = (performance.now() - beganMs) / 1000;
+      expect((await log()).some((line) => line.includes("Application shutdown complete"))).toBe(true);
       expect(await docker("ps", "-q", "--no-trunc", "--filter", `label=stoker.instance=${id}`)).toBe(container);
       vllm.connect();
       expect((await vllm.chat({})).status).toBe(200);
