@@ -2,6 +2,10 @@
 
 /** Paths under `test/`, each with tests of the same promise that run at every change: `file > title of its test or suite`. */
 export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
+  "chaos/adapter-swap": [
+    "e2e/spine/adapter > is served after its engine was killed while it loads, and so is its base",
+    "integration/agent/adapters > are loaded again into an engine that was started anew",
+  ],
   "chaos/hub-away": [
     "integration/weights/hub-misbehaves > asks for the rest of the very file it has a part of",
     "integration/weights/neighbour > a neighbour's word for a pinned commit holds only until the hub answers, and is not passed on",

@@ -23,6 +23,8 @@ interface Script {
   readonly losesSleep?: boolean;
   /** It does not sleep, with an error. */
   readonly refusesSleep?: boolean;
+  /** Time of loading or unloading an adapter. */
+  readonly adapterMs?: number;
   readonly ignoreTerm?: boolean;
   /** A child of its own that ignores every signal it can and says its pid as `/child`. */
   readonly hasChild?: boolean;
@@ -54,12 +56,14 @@ const secret = secretFile === undefined ? undefined : readBearerSecret(secretFil
 const readyAtMs = performance.now() + (script.loadMs ?? 0);
 let isDraining = false;
 let isAsleep = false;
-/** What it is doing of the two. */
+/** Names of the loaded adapters. */
+const adapters = new Set<string>();
+/** The change that is running. */
 let changing = "";
-/** Sleeps and wakes run one after the other, as in vLLM, also those whose caller is gone. */
+/** Changes run one after the other, as in vLLM, also those whose caller is gone. */
 let lastChange: Promise<void> = Promise.resolve();
 let sleeps = 0;
-const change = (what: "sleep" | "wake", ms: number, end: () => void) => {
+const change = (what: "sleep" | "wake" | "load" | "unload", ms: number, end: () => void) => {
   lastChange = lastChange.then(async () => {
     changing = what;
     await pause(ms);
@@ -122,7 +126,9 @@ const server = createServer((req, res) => {
       send(200, {});
     });
   }
-  if (req.url === "/v1/models") return send(200, { data: [{ id: env["STOKER_SERVED_MODEL_NAME"] }] });
+  const base = env["STOKER_SERVED_MODEL_NAME"];
+  if (req.url === "/v1/models")
+    return send(200, { data: [{ id: base }, ...[...adapters].map((id) => ({ id, parent: base }))] });
   if (req.method === "POST") {
     let text = "";
     req.setEncoding("latin1").on("data", (part: string) => {
@@ -132,10 +138,20 @@ const server = createServer((req, res) => {
       if (script.dieOn !== undefined && text.includes(script.dieOn)) process.exit(1);
       if (script.stallOn !== undefined && text.includes(script.stallOn)) isStalled = true;
       if (isFrozen()) return;
+      const lora = /^\/v1\/(load|unload)_lora_adapter$/.exec(req.url ?? "")?.[1] as "load" | "unload" | undefined;
+      if (lora !== undefined) {
+        const { lora_name: name } = JSON.parse(text) as { lora_name: string };
+        return change(lora, script.adapterMs ?? 0, () => {
+          if (lora === "load") adapters.add(name);
+          else adapters.delete(name);
+          send(200, {});
+        });
+      }
+      const adapter = [...adapters].find((name) => text.includes(`"model":"${name}"`));
       if (text.includes('"stream":true')) return stream(res, Number(/"max_tokens":(\d+)/.exec(text)?.[1] ?? 2));
       tokens += 2;
       const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
-      send(200, { object: "text_completion", pid: process.pid, choices: [{ text: "tiny words" }], usage });
+      send(200, { object: "text_completion", pid: process.pid, choices: [{ text: adapter ?? "tiny words" }], usage });
     });
   }
   if (req.url === "/metrics")
