@@ -142,7 +142,8 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
 
   it("refuses new requests, cuts and bills the running one, and only then is sent SIGTERM, at which it shuts down", async () => {
     const since = Date.now();
-    const text = (await vllm.endless()).text();
+    const reply = await vllm.endless();
+    const text = reply.text();
     const ended = vllm.agent.kill("SIGTERM");
     const refusedAtMs = await vi.waitFor(async () => {
       expect((await vllm.chat({})).status).toBe(503);
@@ -151,7 +152,7 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
     expect(await ended).toBe(0);
     took["stop"] = (Date.now() - since) / 1000;
     expect(await text).toContain('"error"');
-    const cut = await vllm.lineOf("drained");
+    const cut = await vllm.lineOf(reply);
     expect(cut).toMatchObject({ endReason: "drained", source: "engine" });
     const events = await ending(since);
     const [term] = events;

@@ -20,6 +20,7 @@ export const question = [{ role: "user", content: "Count from one to five." }];
 interface RequestLine {
   readonly time: number;
   readonly msg: string;
+  readonly requestId: string;
   readonly outcome: string;
   readonly source: string;
   readonly endReason: string;
@@ -49,8 +50,8 @@ export interface VllmInstance {
   /** Starts a stream that ends only when the context is full. */
   endless(signal?: AbortSignal): Promise<Response>;
   lines(): readonly RequestLine[];
-  /** The one request of the run with that outcome, whose line may follow its reply. */
-  lineOf(outcome: string): Promise<RequestLine>;
+  /** The line of that reply's request, which may follow it. */
+  lineOf(reply: Response): Promise<RequestLine>;
   metric(name: string): Promise<number>;
   close(): Promise<void>;
 }
@@ -110,9 +111,10 @@ export async function makeVllmInstance(id: string, weights: string, change: Inst
         signal && { signal },
       ),
     lines,
-    lineOf: (outcome) =>
+    lineOf: (reply) =>
       vi.waitFor(() => {
-        const found = lines().filter((line) => line.outcome === outcome);
+        const id = reply.headers.get("x-stoker-request-id");
+        const found = lines().filter(({ requestId }) => requestId === id);
         expect(found).toHaveLength(1);
         return found[0] as RequestLine;
       }, patient),

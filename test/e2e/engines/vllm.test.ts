@@ -173,8 +173,8 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
     for (let i = 0; i < 5; i++) await reader?.read();
     const beganMs = performance.now();
     gone.abort();
-    const line = await vllm.lineOf("client_gone");
-    expect(line).toMatchObject({ source: "engine", inputTokens: exact });
+    const line = await vllm.lineOf(reply);
+    expect(line).toMatchObject({ outcome: "client_gone", source: "engine", inputTokens: exact });
     expect(line.outputTokens).toBeGreaterThan(0);
     expect(line.outputTokens).toBeLessThan(900);
     await vi.waitFor(async () => expect(await vllm.metric("stoker_engine_requests_running")).toBe(0), patient);
@@ -201,13 +201,14 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
   });
 
   it("ends with all its processes while a request runs, which is cut and billed first", async () => {
-    const text = (await vllm.endless()).text();
+    const reply = await vllm.endless();
+    const text = reply.text();
     expect((await members(pid)).length).toBeGreaterThan(1);
     const beganMs = performance.now();
     expect(await vllm.agent.kill("SIGTERM")).toBe(0);
     took["stop"] = (performance.now() - beganMs) / 1000;
     expect(await text).toContain('"error"');
-    expect(await vllm.lineOf("drained")).toMatchObject({ endReason: "drained", source: "engine" });
+    expect(await vllm.lineOf(reply)).toMatchObject({ endReason: "drained", source: "engine" });
     await vi.waitFor(async () => expect((await members(pid)).map(Number).filter(isAlive)).toEqual([]), patient);
   });
 
