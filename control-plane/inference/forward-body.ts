@@ -124,7 +124,7 @@ function rebuild(
   for (const key in body)
     if (body[key] !== undefined && (body[key] === null || !allowed.has(key))) body[key] = undefined;
   body["model"] = model.servedName;
-  if (isRenamed(fields, skills)) renameSampling(body);
+  if (isRenamed(fields, skills)) renameSampling(body, model.contextLength);
   const format = body["response_format"];
   if (isJsonObject(format)) {
     body["response_format"] = undefined;
@@ -167,13 +167,17 @@ const isRenamed = (fields: Completion["fields"], skills: ReadonlySet<FormatSkill
   skills?.has("llama_sampling") === true &&
   (fields["repetition_penalty"] != null || hasItems(fields["stop_token_ids"]));
 
+/** Tokens that a repetition penalty counts where the context's length is not known yet. */
+const usualContext = 8_192;
+
 /** Throws FieldUnsupported. */
-function renameSampling(body: Record<string, unknown>): void {
+function renameSampling(body: Record<string, unknown>, contextLength: number): void {
   if (hasItems(body["stop_token_ids"])) throw new FieldUnsupported("stop_token_ids", "Use stop with texts.");
   const { repetition_penalty: penalty } = body;
   body["repetition_penalty"] = undefined;
-  // Its own window is 64 tokens; other engines count the whole context.
-  if (penalty !== undefined) Object.assign(body, { repeat_penalty: penalty, repeat_last_n: -1 });
+  // Its own window is 64 tokens; other engines count the whole context. Newer servers refuse -1, and allocate the window.
+  if (penalty !== undefined)
+    Object.assign(body, { repeat_penalty: penalty, repeat_last_n: contextLength || usualContext });
 }
 
 /** The one format of a received body that engines state in different words. */

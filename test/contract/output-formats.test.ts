@@ -180,7 +180,7 @@ describe("running usage", () => {
 describe("fields of sampling", () => {
   it("have the names of llama.cpp's server where all instances are that", async () => {
     const { sent } = await ask("external", ["llama_sampling"], { repetition_penalty: 1.2, stop_token_ids: [] });
-    expect(sent).toMatchObject({ repeat_penalty: 1.2, repeat_last_n: -1 });
+    expect(sent).toMatchObject({ repeat_penalty: 1.2, repeat_last_n: 4096 });
     expect(sent).not.toHaveProperty("repetition_penalty");
   });
 
