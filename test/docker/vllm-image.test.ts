@@ -1,8 +1,10 @@
 // The real vLLM as a container: started by an agent with the Docker driver from an image like the official one, adopted by the next agent,
 // stopped, started again, removed. The tests build on each other: one start takes a minute on two cores.
+import { execFile } from "node:child_process";
 import { realpathSync } from "node:fs";
 import { request } from "node:http";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { createFirewall } from "../../agent/docker/firewall.ts";
 import { modelRules } from "../../agent/docker/model-firewall.ts";
 import { localTicket } from "../fakes/local-agent.ts";
@@ -24,6 +26,7 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
   let vllm: VllmInstance;
   let node = "";
   let container = "";
+  let hasFailed = false;
   const took: Record<string, number> = {};
 
   const environment = {
@@ -76,6 +79,13 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
     }
     if (image !== undefined) await removeVllmImage(image);
   }, 300_000);
+
+  beforeEach(({ skip, onTestFailed }) => {
+    skip(hasFailed, "an earlier test of this container failed");
+    onTestFailed(() => {
+      hasFailed = true;
+    });
+  });
 
   it("runs as the plan says: another user, a root without writes, no way out", async () => {
     const [user, readOnly, network] = (
@@ -156,8 +166,12 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
     expect(cut).toMatchObject({ endReason: "drained", source: "engine" });
     const events = await ending(since);
     const [term] = events;
-    // A busy machine may take longer than the time it has, and is then killed.
     expect([term?.signal, events.at(-1)?.action]).toEqual(["15", "die"]);
+    // A busy machine may take longer than the time it has, and is then killed, perhaps before this line.
+    if (!events.some(({ signal }) => signal === "9")) {
+      const { stdout, stderr } = await promisify(execFile)("docker", ["logs", container]);
+      expect(stdout + stderr).toContain("Application shutdown complete");
+    }
     expect(refusedAtMs).toBeLessThan(term?.atMs ?? 0);
     expect(cut.time).toBeLessThanOrEqual(term?.atMs ?? 0);
     expect(await inspect("{{.State.Status}} {{.State.OOMKilled}}")).toBe("exited false");
@@ -170,7 +184,8 @@ describe.runIf(image !== undefined)("vLLM in a container", () => {
       start();
       await vllm.isReady(3);
       took["second start"] = (performance.now() - beganMs) / 1000;
-      expect((await log()).some((line) => line.includes("Application shutdown complete"))).toBe(true);
+      const starts = (await log()).filter((line) => line.includes("Application startup complete"));
+      expect(starts).toHaveLength(2);
       expect(await docker("ps", "-q", "--no-trunc", "--filter", `label=stoker.instance=${id}`)).toBe(container);
       vllm.connect();
       expect((await vllm.chat({})).status).toBe(200);
