@@ -21,7 +21,7 @@ export interface InstanceHistory {
   readonly isRemoved: boolean;
 }
 
-/** Order of an instance's way to its first answer. `waiting` is the time before a host was chosen. */
+/** Order of an instance's way to its first answer. `waiting` is the time before a host was chosen, unlike the event of that name. */
 const way = ["waiting", "downloading", "creating", "loading", "ready"] as const;
 
 const timeOf = ({ at }: DeploymentEvent): number => Date.parse(at);
@@ -47,7 +47,8 @@ export function instancesIn(events: readonly DeploymentEvent[]): readonly Instan
     };
     found.set(event.instance_id, {
       ...before,
-      ...(phase === "restarted" ? { restarts: Number(event.state) || before.restarts + 1 } : { phase, sinceMs: atMs }),
+      ...(phase === "restarted" ? { restarts: Number(event.state) || before.restarts + 1 } : {}),
+      ...(phase === "restarted" || phase === "waiting" ? {} : { phase, sinceMs: atMs }),
       reason: event.reason || (phase === "ready" ? "" : before.reason),
       isRemoved: before.isRemoved || phase === "removed",
     });
@@ -72,7 +73,7 @@ export function phasesOf(events: readonly DeploymentEvent[], status: string, now
   if (asked) begins.set("waiting", timeOf(asked));
   for (const event of own) {
     const phase = phaseOf(event);
-    if (phase === undefined || begins.has(phase)) continue;
+    if (phase === undefined || phase === "waiting" || begins.has(phase)) continue;
     begins.set(phase, timeOf(event));
   }
   // Without an event for the download, the time after the placement is counted as one.

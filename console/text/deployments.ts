@@ -380,6 +380,8 @@ export const text = {
       switch (verb) {
         case "placed":
           return "Instance placed on a host";
+        case "waiting":
+          return "Instance does not start yet";
         case "restarted":
           return `Instance restarted (${state})`;
         case "removed":

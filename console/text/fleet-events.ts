@@ -31,6 +31,8 @@ export const text = {
         return "Update rolled back";
       case "instance.placed":
         return "Instance placed";
+      case "instance.waiting":
+        return "Instance does not start yet";
       case "instance.restarted":
         return `Instance restarted (${state})`;
       case "instance.removed":

@@ -8979,7 +8979,7 @@ export interface Responses {
        */
       at: string;
       /**
-       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, waiting, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
        */
       kind: string;
       deploy_id: string | null;
@@ -9015,7 +9015,7 @@ export interface Responses {
        */
       at: string;
       /**
-       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, waiting, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
        */
       kind: string;
       deploy_id: string | null;
@@ -9051,7 +9051,7 @@ export interface Responses {
        */
       at: string;
       /**
-       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, waiting, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
        */
       kind: string;
       deploy_id: string | null;
@@ -9087,7 +9087,7 @@ export interface Responses {
        */
       at: string;
       /**
-       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
+       * noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, waiting, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}
        */
       kind: string;
       deploy_id: string | null;

@@ -60,7 +60,7 @@ const eventFields = {
   at: Type.String({ description: "ISO 8601" }),
   kind: Type.String({
     description:
-      "noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}",
+      "noun.verb: deployment.{created, scaled, specified, reverted, STATUS}, instance.{placed, waiting, restarted, removed, PHASE}, host.{joined, silent, lost, returned, agent_started, usable, unusable, cloned, cordoned, draining, uncordoned}, gpu.{cordoned, uncordoned}",
   }),
   deploy_id: nullable.string(),
   instance_id: nullable.string(),

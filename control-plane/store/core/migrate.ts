@@ -54,6 +54,7 @@ import * as projectAlerts from "../migrations/0100-project-alerts.ts";
 import * as memberProjects from "../migrations/0101-member-projects.ts";
 import * as usageRetention from "../migrations/0102-usage-retention.ts";
 import * as expiredUsage from "../migrations/0103-expired-usage.ts";
+import * as waitingEvents from "../migrations/0104-waiting-events.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -111,6 +112,7 @@ const migrations: Record<string, Migration> = {
   "0101-member-projects": memberProjects,
   "0102-usage-retention": usageRetention,
   "0103-expired-usage": expiredUsage,
+  "0104-waiting-events": waitingEvents,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

@@ -253,6 +253,29 @@ describe("events", () => {
     expect(await kindsOf({ kind: "host.joined" })).toEqual(["host.joined", "host.joined"]);
   });
 
+  it("record each reason for which an instance waits once, also when reasons take turns", async () => {
+    const id = await made(ada, "ada/chat");
+    const instance = await placed(id, ada, "host-1");
+    const [unplaced, unpulled, backOff] = ["the scheduler has not placed it", "ErrImagePull", "ImagePullBackOff"];
+    for (const reason of [unplaced, unpulled, backOff, unpulled, backOff, ""])
+      await said(instance, "creating", "", reason);
+    // The reason of a failure is that of its own event.
+    await said(instance, "failed", "start_timeout", unpulled);
+    const { events } = await oversight.eventsOf(ada, id, undefined, 100);
+    expect(events.toReversed().map(({ kind, state, reason }) => [kind, state, reason])).toEqual([
+      ["deployment.created", "initializing", ""],
+      ["instance.placed", "", ""],
+      ["instance.creating", "creating", unplaced],
+      ["instance.waiting", "creating", unpulled],
+      ["instance.waiting", "creating", backOff],
+      ["instance.failed", "failed", `start_timeout: ${unpulled}`],
+    ]);
+    const other = await placed(id, ada, "host-2");
+    for (let round = 0; round < 70; round++) await said(other, "creating", "", `reason ${round}`);
+    const waits = await oversight.events({ deployment: id, kind: "instance.waiting" }, undefined, 1000);
+    expect(waits.events.filter((event) => event.instance === other)).toHaveLength(20);
+  });
+
   it("are read in pages", async () => {
     const id = await made(ada, "ada/chat");
     const instance = await placed(id, ada, "host-1");

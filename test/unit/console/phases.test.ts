@@ -41,6 +41,20 @@ describe("phases of a deployment", () => {
     ]);
   });
 
+  it("do not change while an instance waits for a reason, which is that of the instance", () => {
+    const all = events(
+      [0, "deployment.created"],
+      [2, "instance.placed", "a"],
+      [12, "instance.creating", "a"],
+      [15, "instance.waiting", "a", "creating", "the node cannot pull the image"],
+    );
+    const now = phasesOf(all, "deploying", at(20)).filter(({ is }) => is === "now");
+    expect(now).toEqual([{ name: "creating", ms: 8000, is: "now" }]);
+    expect(instancesIn(all)).toMatchObject([
+      { phase: "creating", sinceMs: at(12), reason: "the node cannot pull the image" },
+    ]);
+  });
+
   it("show where an instance failed", () => {
     const all = events(
       [0, "deployment.created"],
