@@ -22,6 +22,8 @@ interface RuleFlags {
   readonly defaultRole?: string;
   readonly groupsClaim?: string;
   readonly group?: Record<string, string>;
+  readonly defaultProject?: string[];
+  readonly groupProject?: Record<string, string[]>;
 }
 
 /** `engineers=developer`; the role is after the last equals sign. */
@@ -31,6 +33,15 @@ function roleOfGroup(text: string, before: Record<string, string> = {}): Record<
   if (cut < 1 || !roles.includes(role))
     throw new InvalidArgumentError(`Must be GROUP=ROLE with a role of ${roles.join(", ")}.`);
   return { ...before, [text.slice(0, cut)]: role };
+}
+
+/** `engineers=4kQ0bYx1Za9c4kQ0`; the project is after the last equals sign. A group may be named several times. */
+function projectOfGroup(text: string, before: Record<string, string[]> = {}): Record<string, string[]> {
+  if (text === "none") return {};
+  const cut = text.lastIndexOf("=");
+  const [group, project] = [text.slice(0, cut), text.slice(cut + 1)];
+  if (cut < 1 || project === "") throw new InvalidArgumentError("Must be GROUP=PROJECT with the id of a project.");
+  return { ...before, [group]: [...(before[group] ?? []), project] };
 }
 
 const yesNo = (flags: string, text: string) => new Option(`${flags} <yes|no>`, text).choices(["yes", "no"]);
@@ -47,7 +58,13 @@ function withRules(command: Command): Command {
     .option("--organization <uid>", "organisation whose members its people are; none for none")
     .addOption(new Option("--default-role <role>", "role of people without a mapped group").choices([...roles, "none"]))
     .option("--groups-claim <claim>", 'claim that lists groups (default: "groups")')
-    .option("--group <group=role>", "role of a group; repeatable", roleOfGroup);
+    .option("--group <group=role>", "role of a group; repeatable", roleOfGroup)
+    .option("--default-project <id>", "project of members whose groups have none; repeatable, none for none", collect)
+    .option(
+      "--group-project <group=project>",
+      "project of a group's members; repeatable, none for none",
+      projectOfGroup,
+    );
 }
 
 function rulesIn(flags: RuleFlags): Record<string, unknown> {
@@ -66,6 +83,8 @@ function rulesIn(flags: RuleFlags): Record<string, unknown> {
     default_role: orNull(flags.defaultRole),
     groups_claim: flags.groupsClaim,
     role_of_group: flags.group,
+    default_project_ids: flags.defaultProject?.filter((id) => id !== "none"),
+    projects_of_group: flags.groupProject,
   };
 }
 

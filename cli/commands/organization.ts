@@ -102,9 +102,11 @@ export function addInvitation(program: Command): void {
     .description("invite a person by a link, which is mailed as well if the server sends mails")
     .addOption(role("role of the person"))
     .option("--email <address>", "only the person with this verified address can accept it")
+    .option("--project <id>", "project of their keys, the default first; repeatable", collect)
     .example("stoker invitation create --role developer --email ada@example.com")
-    .run(async (terminal, flags: { role: string; email?: string }) => {
-      const made = await terminal.api.call<CreatedInvitation>("POST", "/v1/invitations", flags);
+    .run(async (terminal, { project, ...flags }: { role: string; email?: string; project?: string[] }) => {
+      const body = { ...flags, ...(project && { project_ids: project }) };
+      const made = await terminal.api.call<CreatedInvitation>("POST", "/v1/invitations", body);
       terminal.show(made, ({ url }) => url);
       const mailed = made.mailed ? ` Mailed to ${made.email}.` : "";
       terminal.progress(`${mailed} The link is valid until ${utcMinute(made.expires_at)} and can be used once.`.trim());
@@ -123,7 +125,7 @@ export function addInvitation(program: Command): void {
           FOR: ({ email }) => email ?? "whoever has the link",
           EXPIRES: ({ expires_at }) => utcMinute(expires_at),
         },
-        { empty: "No invitations." },
+        { empty: "No invitations.", wide: { PROJECTS: ({ project_ids }) => project_ids.join(", ") } },
       );
     });
   group

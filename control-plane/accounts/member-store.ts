@@ -52,6 +52,8 @@ export interface InvitationRecord {
   readonly role: MemberRole;
   /** Null: anyone with the link. */
   readonly email: string | null;
+  /** Projects of the member, the default first; empty: any project, or none. */
+  readonly projects: readonly ProjectId[];
   /** Display name of who made it; null: the account itself. */
   readonly invitedBy: string | null;
   readonly createdAtMs: number;
@@ -117,13 +119,13 @@ export interface MemberStore {
   /** Replaces an earlier one for the same address. `mail`: sent to that address, unless the organisation sent too many. */
   invite(
     organization: AccountId,
-    invitation: Pick<InvitationRecord, "id" | "role" | "email" | "expiresAtMs"> & {
+    invitation: Pick<InvitationRecord, "id" | "role" | "email" | "projects" | "expiresAtMs"> & {
       readonly createdBy: MemberId | null;
       readonly mail: NewMail | undefined;
     },
     maxInvitations: number,
     editor: MemberEditor,
-  ): Promise<"done" | "mailed" | "gone" | "no_organization" | "above" | "full" | "already_member">;
+  ): Promise<"done" | "mailed" | "gone" | "no_organization" | "above" | "full" | "already_member" | "project_gone">;
   withdraw(organization: AccountId, id: string, editor: MemberEditor): Promise<"done" | "gone" | "above">;
   offered(ticket: InvitationTicket, nowMs: number): Promise<OfferedInvitation | undefined>;
   /** Uses the invitation. */

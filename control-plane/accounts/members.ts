@@ -49,6 +49,8 @@ export interface CreatedInvitation extends InvitationRecord {
   readonly wasMailed: boolean;
 }
 
+type WantedInvitation = Pick<InvitationRecord, "role" | "email" | "projects">;
+
 interface MembersDeps {
   readonly store: MemberStore;
   readonly profiles: Pick<ProfileStore, "profile">;
@@ -199,9 +201,11 @@ export function createMembers(deps: MembersDeps) {
 
     /**
      * Not mailed beyond the limits of mails: the caller has the link. Throws memberRoleNotAllowed, notAnOrganization,
-     * tooManyInvitations, memberExists.
+     * tooManyInvitations, memberExists, projectNotFound.
      */
-    async invite(caller: Caller, role: MemberRole, email: string | null, act: Act): Promise<CreatedInvitation> {
+    async invite(caller: Caller, wanted: WantedInvitation, act: Act): Promise<CreatedInvitation> {
+      const { role, email } = wanted;
+      const projects = [...new Set(wanted.projects)];
       checkGrant(caller, role);
       const { account: organization, member } = caller;
       const id = randomId<"invitation">(16);
@@ -217,6 +221,7 @@ export function createMembers(deps: MembersDeps) {
           id,
           role,
           email,
+          projects,
           expiresAtMs,
           createdBy: member?.id ?? null,
           mail: settings && invitationMail(settings, organization, name, role),
@@ -229,12 +234,14 @@ export function createMembers(deps: MembersDeps) {
       if (outcome === "above") throw aboveOwnRole(member?.role, role);
       if (outcome === "full") throw tooManyInvitations(memberLimits.invitations);
       if (outcome === "already_member") throw memberExists();
+      if (outcome === "project_gone") throw projectNotFound();
       const ticket = { account: organization, challenge: id };
       const { ticket: token } = await tickets.issue("join_organization", ticket, invitationLifeMs);
       return {
         id,
         role,
         email,
+        projects,
         invitedBy: null,
         createdAtMs: nowMs,
         expiresAtMs,

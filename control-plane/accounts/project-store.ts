@@ -39,6 +39,6 @@ export interface ProjectStore {
     change: { readonly name?: string; readonly limit?: ProjectLimit },
     act: Act,
   ): Promise<ProjectOutcome>;
-  /** `has_keys`: a key of it is not revoked, or a member or a workload identity has it. */
+  /** `has_keys`: a key of it is not revoked, or a member, an invitation, an identity provider or a workload identity has it. */
   endProject(account: AccountId, id: ProjectId, act: Act): Promise<ProjectOutcome>;
 }

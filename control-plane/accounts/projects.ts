@@ -19,7 +19,7 @@ const tooMany = () =>
 const hasKeys = () =>
   conflict(
     "project_has_keys",
-    "The project has API keys, members or workload identities. Revoke the keys first, because a key cannot leave its project, take it from its members, and delete its workload identities.",
+    "The project has API keys, members, invitations, rules of an identity provider or workload identities. Remove them first; keys cannot leave their project, so revoke them.",
   );
 
 export const emptyChange = (example: string) =>

@@ -120,5 +120,10 @@ function refuse(outcome: ProviderOutcome): void {
         "organization",
         "The organisation does not exist. Its uid is listed by `GET /v1/admin/accounts`.",
       );
+    case "no_project":
+      throw badProvider(
+        "projects_of_group",
+        "A project of the rules does not exist in the provider's organisation. `GET /v1/projects` lists its projects.",
+      );
   }
 }

@@ -1,5 +1,5 @@
 // Storage of identity providers and identities. Every method throws DatabaseUnavailable.
-import type { AccountId } from "../../proto/ids.ts";
+import type { AccountId, ProjectId } from "../../proto/ids.ts";
 import type { Act, Actor } from "../act.ts";
 
 export type * from "./scim-store.ts";
@@ -22,6 +22,9 @@ export interface ProviderRules {
   readonly defaultRole: ProvidedRole | null;
   readonly groupsClaim: string;
   readonly roleOfGroup: Readonly<Record<string, ProvidedRole>>;
+  /** Of the organisation, the default first: those of members none of whose groups has projects; empty: any project, or none. */
+  readonly defaultProjects: readonly ProjectId[];
+  readonly projectsOfGroup: Readonly<Record<string, readonly ProjectId[]>>;
 }
 
 export interface ProviderRow extends ProviderRules {
@@ -38,7 +41,14 @@ export interface ProviderSecret {
   readonly clientSecret: Buffer | null;
 }
 
-export type ProviderOutcome = "done" | "gone" | "full" | "issuer_taken" | "domain_taken" | "no_organization";
+export type ProviderOutcome =
+  | "done"
+  | "gone"
+  | "full"
+  | "issuer_taken"
+  | "domain_taken"
+  | "no_organization"
+  | "no_project";
 
 export interface ProviderStore {
   /** Oldest first. */

@@ -1279,8 +1279,6 @@ export interface Responses {
       source: "created" | "invited" | "provider";
       /**
        * Projects to which the member's keys belong, the default first; others only by members who may manage keys. Empty: any, or none
-       *
-       * @maxItems 20
        */
       project_ids: string[];
       /**
@@ -1308,8 +1306,6 @@ export interface Responses {
     source: "created" | "invited" | "provider";
     /**
      * Projects to which the member's keys belong, the default first; others only by members who may manage keys. Empty: any, or none
-     *
-     * @maxItems 20
      */
     project_ids: string[];
     /**
@@ -1336,8 +1332,6 @@ export interface Responses {
     source: "created" | "invited" | "provider";
     /**
      * Projects to which the member's keys belong, the default first; others only by members who may manage keys. Empty: any, or none
-     *
-     * @maxItems 20
      */
     project_ids: string[];
     /**
@@ -1364,8 +1358,6 @@ export interface Responses {
     source: "created" | "invited" | "provider";
     /**
      * Projects to which the member's keys belong, the default first; others only by members who may manage keys. Empty: any, or none
-     *
-     * @maxItems 20
      */
     project_ids: string[];
     /**
@@ -1392,8 +1384,6 @@ export interface Responses {
     source: "created" | "invited" | "provider";
     /**
      * Projects to which the member's keys belong, the default first; others only by members who may manage keys. Empty: any, or none
-     *
-     * @maxItems 20
      */
     project_ids: string[];
     /**
@@ -1412,6 +1402,10 @@ export interface Responses {
        * Only a person with this verified address may accept it; null: whoever has the link
        */
       email: string | null;
+      /**
+       * Projects to which the member's keys belong, the default first; others only by members who may manage keys. Empty: any, or none
+       */
+      project_ids: string[];
       /**
        * Name of the member
        */
@@ -1436,6 +1430,10 @@ export interface Responses {
      * Only a person with this verified address may accept it; null: whoever has the link
      */
     email: string | null;
+    /**
+     * Projects to which the member's keys belong, the default first; others only by members who may manage keys. Empty: any, or none
+     */
+    project_ids: string[];
     /**
      * Name of the member
      */
@@ -2078,6 +2076,22 @@ export interface Responses {
     role_of_group: {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
     };
+    /**
+     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     *
+     * @maxItems 20
+     */
+    default_project_ids: string[];
+    /**
+     * Projects by the name of a group. Members have those of all their groups
+     */
+    projects_of_group: {
+      /**
+       * @minItems 1
+       * @maxItems 20
+       */
+      [k: string]: string[];
+    };
     has_client_secret: boolean;
     /**
      * To be registered at the provider
@@ -2137,6 +2151,22 @@ export interface Responses {
        */
       role_of_group: {
         [k: string]: "admin" | "developer" | "billing" | "viewer";
+      };
+      /**
+       * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+       *
+       * @maxItems 20
+       */
+      default_project_ids: string[];
+      /**
+       * Projects by the name of a group. Members have those of all their groups
+       */
+      projects_of_group: {
+        /**
+         * @minItems 1
+         * @maxItems 20
+         */
+        [k: string]: string[];
       };
       has_client_secret: boolean;
       /**
@@ -2198,6 +2228,22 @@ export interface Responses {
     role_of_group: {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
     };
+    /**
+     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     *
+     * @maxItems 20
+     */
+    default_project_ids: string[];
+    /**
+     * Projects by the name of a group. Members have those of all their groups
+     */
+    projects_of_group: {
+      /**
+       * @minItems 1
+       * @maxItems 20
+       */
+      [k: string]: string[];
+    };
     has_client_secret: boolean;
     /**
      * To be registered at the provider
@@ -2257,6 +2303,22 @@ export interface Responses {
     role_of_group: {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
     };
+    /**
+     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     *
+     * @maxItems 20
+     */
+    default_project_ids: string[];
+    /**
+     * Projects by the name of a group. Members have those of all their groups
+     */
+    projects_of_group: {
+      /**
+       * @minItems 1
+       * @maxItems 20
+       */
+      [k: string]: string[];
+    };
     has_client_secret: boolean;
     /**
      * To be registered at the provider
@@ -2315,6 +2377,22 @@ export interface Responses {
      */
     role_of_group: {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
+    };
+    /**
+     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     *
+     * @maxItems 20
+     */
+    default_project_ids: string[];
+    /**
+     * Projects by the name of a group. Members have those of all their groups
+     */
+    projects_of_group: {
+      /**
+       * @minItems 1
+       * @maxItems 20
+       */
+      [k: string]: string[];
     };
     has_client_secret: boolean;
     /**
@@ -2662,6 +2740,22 @@ export interface Responses {
      */
     role_of_group: {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
+    };
+    /**
+     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     *
+     * @maxItems 20
+     */
+    default_project_ids: string[];
+    /**
+     * Projects by the name of a group. Members have those of all their groups
+     */
+    projects_of_group: {
+      /**
+       * @minItems 1
+       * @maxItems 20
+       */
+      [k: string]: string[];
     };
     has_client_secret: boolean;
     /**

@@ -23,6 +23,8 @@ export const provider: ProviderRow = {
   defaultRole: null,
   groupsClaim: "groups",
   roleOfGroup: { engineers: "developer" },
+  defaultProjects: [],
+  projectsOfGroup: {},
   revision: 1,
   scimCreatedAtMs: null,
   createdAtMs: 1_786_000_000_000,

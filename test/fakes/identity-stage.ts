@@ -63,6 +63,8 @@ export const rules = (change: Partial<NewProvider> & Pick<NewProvider, "issuer">
   defaultRole: null,
   groupsClaim: "groups",
   roleOfGroup: {},
+  defaultProjects: [],
+  projectsOfGroup: {},
   ...change,
 });
 

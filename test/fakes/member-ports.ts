@@ -68,10 +68,9 @@ export function fakeMembers(roleOf: (person: AccountId) => MemberRole | undefine
     remove: ({ account }, id) => get(account, id),
     addServiceAccount: async (_caller, name, role) => ({ ...first, person: null, email: null, name, role }),
     invitations: async () => [],
-    invite: async (_caller, role, email) => ({
+    invite: async (_caller, wanted) => ({
       id: "invitation-1",
-      role,
-      email,
+      ...wanted,
       invitedBy: null,
       createdAtMs: 1_786_000_000_000,
       expiresAtMs: 1_786_600_000_000,

@@ -6,7 +6,7 @@ import type { Caller } from "../../control-plane/accounts/caller.ts";
 import { noRules } from "../../control-plane/accounts/key-rules.ts";
 import type { NewProvider } from "../../control-plane/identity/providers.ts";
 import { createChangeFeed } from "../../control-plane/store/core/change-feed.ts";
-import type { AccountId, MemberId } from "../../proto/ids.ts";
+import type { AccountId, MemberId, ProjectId } from "../../proto/ids.ts";
 import { act, identityStage, ip, signIn } from "../fakes/identity-stage.ts";
 import { promisedMs } from "../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
@@ -264,6 +264,60 @@ describe("groups", () => {
     expect(await roles()).toEqual(["developer", "developer"]);
     expect((await scim("DELETE", path)).status).toBe(204);
     expect(await roles()).toEqual(["viewer", "viewer"]);
+  });
+
+  it("give the projects of all groups of a person, whose later ones a person chose, until the groups give others", async () => {
+    const all = await stage({ defaultRole: "viewer" });
+    const { scim, create, accountOf, features, organization, owner, provider } = all;
+    const admin = await features.members.actAs(
+      { account: owner, expiresAtMs: null } as unknown as Caller,
+      organization,
+    );
+    if (!admin) throw new Error("the founder is no member");
+    const made = async (name: string) => (await features.projects.create(organization, name, null, act)).project;
+    const [search, ads, other] = [await made("search"), await made("ads"), await made("other")];
+    const rules = { defaultProjects: [other], projectsOfGroup: { engineers: [search], leads: [ads, search] } };
+    await features.identityProviders.change(provider.id, rules, act);
+    await expect(
+      features.identityProviders.change(provider.id, { defaultProjects: ["unknown" as ProjectId] }, act),
+    ).rejects.toMatchObject({ param: "projects_of_group" });
+    await expect(features.identityProviders.change(provider.id, { organization: null }, act)).rejects.toMatchObject({
+      param: "projects_of_group",
+    });
+    for (const project of [search, other])
+      await expect(features.projects.end(organization, project, act)).rejects.toMatchObject({
+        code: "project_has_keys",
+      });
+    const ada = await create("ada");
+    const person = await accountOf("ada@example.com");
+    const member = async () => (await features.members.list(organization)).find((one) => one.person === person);
+    expect((await member())?.projects).toEqual([other]);
+    const groups = await Promise.all(
+      ["engineers", "leads"].map(async (displayName) => (await scim("POST", "/Groups", { displayName })).json.id),
+    );
+    const enter = (index: number, op: "add" | "remove") =>
+      scim(
+        "PATCH",
+        `/Groups/${groups[index]}`,
+        op === "add"
+          ? patch({ op, path: "members", value: [{ value: ada }] })
+          : patch({ op, path: `members[value eq "${ada}"]` }),
+      );
+    await enter(0, "add");
+    expect((await member())?.projects).toEqual([search]);
+    await enter(1, "add");
+    expect(await member()).toMatchObject({ role: "admin", projects: [search, ads] });
+    // A person's choice, which a change of the role leaves alone.
+    const { id } = (await member()) as { id: MemberId };
+    await features.members.change(admin, id, { projects: [other] }, act);
+    await features.identityProviders.change(provider.id, { roleOfGroup: { engineers: "developer" } }, act);
+    await scim("PATCH", `/Users/${ada}`, patch({ op: "replace", value: { active: true } }));
+    await enter(1, "add");
+    expect((await member())?.projects).toEqual([other]);
+    await enter(0, "remove");
+    expect((await member())?.projects).toEqual([ads, search]);
+    await enter(1, "remove");
+    expect((await member())?.projects).toEqual([other]);
   });
 
   it("change by all operations of a request or by none", async () => {

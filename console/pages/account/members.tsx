@@ -109,13 +109,13 @@ function MemberActions({ of: one }: { of: Member }): ReactNode {
             act={text.change}
             done={text.changed}
             onSend={async ({ role, projects = "" }) => {
-              await api.call("PATCH", path, { role, project_ids: projects.split(",").filter((id) => id !== "") });
+              await api.call("PATCH", path, { role, project_ids: idsIn(projects) });
               await refresh(membersPath);
               close();
             }}
           >
             <RoleSelect role={one.role} isOwnerOffered={one.type === "person"} />
-            <ProjectsSelect of={one} />
+            <ProjectsSelect chosen={one.project_ids} />
           </Form>
         )}
       </Dialog>
@@ -142,8 +142,10 @@ function RoleSelect({ role = "developer", isOwnerOffered }: { role?: string; isO
   return <Select name="role" label={text.role} data={data} defaultValue={role} allowDeselect={false} required />;
 }
 
+const idsIn = (projects: string): string[] => projects.split(",").filter((id) => id !== "");
+
 /** Nothing for an organization without projects. */
-function ProjectsSelect({ of: { project_ids: chosen } }: { of: Member }): ReactNode {
+function ProjectsSelect({ chosen = [] }: { chosen?: string[] }): ReactNode {
   const { data } = useGet<Responses["GET /v1/projects"]>(projectsPath);
   if (!data || data.projects.length === 0) return null;
   return (
@@ -207,14 +209,16 @@ function InviteForm({ onDone }: { onDone: () => void }): ReactNode {
   return (
     <Form
       act={text.invite}
-      onSend={async ({ role, email = "" }) => {
-        const body = { role, ...(email.trim() === "" ? {} : { email: email.trim() }) };
+      onSend={async ({ role, email = "", projects = "" }) => {
+        const to = email.trim() === "" ? {} : { email: email.trim() };
+        const body = { role, ...to, project_ids: idsIn(projects) };
         setMade(await api.call<CreatedInvitation>("POST", invitationsPath, body));
         await refresh(invitationsPath);
       }}
     >
       <TextInput name="email" type="email" label={text.email} description={text.emailHint} maxLength={320} />
       <RoleSelect isOwnerOffered />
+      <ProjectsSelect />
     </Form>
   );
 }

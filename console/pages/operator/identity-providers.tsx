@@ -193,6 +193,7 @@ function ScimToken({ of: one }: { of: Provider }): ReactNode {
 
 function RuleFields({ of }: { of?: Provider }): ReactNode {
   const groups = Object.entries(of?.role_of_group ?? {}).map(([group, role]) => `${group} = ${role}`);
+  const projects = Object.entries(of?.projects_of_group ?? {}).map(([group, ids]) => `${group} = ${ids.join(", ")}`);
   return (
     <>
       <SimpleGrid cols={{ base: 1, sm: 2 }}>
@@ -258,6 +259,20 @@ function RuleFields({ of }: { of?: Provider }): ReactNode {
         minRows={2}
         defaultValue={groups.join("\n")}
       />
+      <Textarea
+        label={text.projects}
+        description={text.projectsHint}
+        name="group_projects"
+        autosize
+        minRows={2}
+        defaultValue={projects.join("\n")}
+      />
+      <TextInput
+        label={text.defaultProjects}
+        description={text.defaultProjectsHint}
+        name="default_projects"
+        defaultValue={of?.default_project_ids.join(", ") ?? ""}
+      />
       <Checkbox label={text.enforced} name="is_enforced" defaultChecked={of?.is_enforced ?? false} />
       <Checkbox label={text.listed} name="is_listed" defaultChecked={of?.is_listed ?? true} />
       <Checkbox label={text.trustsEmail} name="trusts_email" defaultChecked={of?.trusts_email ?? false} />
@@ -265,25 +280,29 @@ function RuleFields({ of }: { of?: Provider }): ReactNode {
   );
 }
 
-/** Throws for a line that is no group with a role. */
+const listIn = (words: string): string[] => words.split(/[\s,]+/).filter((word) => word !== "");
+
+/** Throws for a line that is no group with a role, or with projects. */
 function rulesIn(fields: Fields) {
   const given = (name: string) => fields[name]?.trim() ?? "";
   const groups = pairsIn(given("groups"), "last");
   const wrong = groups.find(([, role]) => !roles.includes(role));
   if (wrong) throw new Error(text.badGroup(wrong.join(" = ")));
+  const projects = pairsIn(given("group_projects"), "last").map(([group, ids]) => [group, listIn(ids)] as const);
+  const empty = projects.find(([group, ids]) => group === "" || ids.length === 0);
+  if (empty) throw new Error(text.badProjects(empty[0]));
   return {
     name: given("name"),
     client_id: given("client_id"),
     ...(given("client_secret") === "" ? {} : { client_secret: given("client_secret") }),
     scopes: given("scopes"),
-    domains: given("domains")
-      .toLowerCase()
-      .split(/[\s,]+/)
-      .filter((domain) => domain !== ""),
+    domains: listIn(given("domains").toLowerCase()),
     groups_claim: given("groups_claim"),
     organization: given("organization") || null,
     default_role: given("default_role") || null,
     role_of_group: Object.fromEntries(groups),
+    projects_of_group: Object.fromEntries(projects),
+    default_project_ids: listIn(given("default_projects")),
     is_enforced: "is_enforced" in fields,
     is_listed: "is_listed" in fields,
     trusts_email: "trusts_email" in fields,

@@ -29,11 +29,13 @@ const OrganizationBody = Type.Object({
   suspend_reason: nullable.string(),
 });
 
-const ProjectIds = Type.Array(Type.String({ maxLength: 64 }), {
-  maxItems: 20,
+const projectIds = {
   description:
     "Projects to which the member's keys belong, the default first; others only by members who may manage keys. Empty: any, or none",
-});
+};
+const ProjectIds = Type.Array(Type.String({ maxLength: 64 }), { maxItems: 20, ...projectIds });
+/** The groups of an identity provider may give more. */
+const AllProjectIds = Type.Array(Type.String(), projectIds);
 
 const MemberBody = Type.Object({
   id: Type.String(),
@@ -47,7 +49,7 @@ const MemberBody = Type.Object({
     enum: ["created", "invited", "provider"],
     description: "provider: an identity provider decides on the membership",
   }),
-  project_ids: ProjectIds,
+  project_ids: AllProjectIds,
   created_at: Type.Integer({ description: "Unix seconds" }),
 });
 
@@ -57,6 +59,7 @@ const invitationFields = {
   email: nullable.string({
     description: "Only a person with this verified address may accept it; null: whoever has the link",
   }),
+  project_ids: AllProjectIds,
   invited_by: nullable.string({ description: "Name of the member" }),
   created_at: Type.Integer({ description: "Unix seconds" }),
   expires_at: Type.Integer({ description: "Unix seconds" }),
@@ -222,11 +225,17 @@ function addInvitationRoutes(endpoints: Endpoints, { members, publicUrl }: Accou
     body: Type.Object({
       role: Role,
       email: Type.Optional(nullable.string({ minLength: 3, maxLength: 320, pattern: emailPattern })),
+      project_ids: Type.Optional(ProjectIds),
     }),
     answer: CreatedInvitation,
     refusals: [404, 409],
     async handler({ caller, body, reply }) {
-      const made = await members.invite(caller, body.role, body.email ?? null, actOf(caller, reply));
+      const { role, email = null, project_ids: projects = [] } = body;
+      const made = await members.invite(
+        caller,
+        { role, email, projects: projects as ProjectId[] },
+        actOf(caller, reply),
+      );
       const url = `${originOf(publicUrl, reply.request)}${mailLinkPaths.join_organization}?ticket=${made.token}`;
       return { ...renderInvitation(made), token: made.token, url, mailed: made.wasMailed };
     },
@@ -301,10 +310,11 @@ const renderMember = ({ id, person, name, email, role, source, projects, created
   created_at: unixSeconds(createdAtMs),
 });
 
-const renderInvitation = ({ id, role, email, invitedBy, createdAtMs, expiresAtMs }: InvitationRecord) => ({
+const renderInvitation = ({ id, role, email, projects, invitedBy, createdAtMs, expiresAtMs }: InvitationRecord) => ({
   id,
   role,
   email,
+  project_ids: [...projects],
   invited_by: invitedBy,
   created_at: unixSeconds(createdAtMs),
   expires_at: unixSeconds(expiresAtMs),

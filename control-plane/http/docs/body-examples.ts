@@ -81,7 +81,7 @@ const inference: Examples = {
   "PATCH /v1/projects/{project_id}": { monthly_limit: 800 },
   "PATCH /v1/members/{id}": { role: "developer" },
   "POST /v1/service-accounts": { name: "nightly evaluation", role: "developer" },
-  "POST /v1/invitations": { role: "developer", email: "ada@example.com" },
+  "POST /v1/invitations": { role: "developer", email: "ada@example.com", project_ids: ["4kQ0bYx1Za9c4kQ0"] },
   "POST /v1/invitations/preview": { token: "the ticket of the link" },
   "POST /v1/invitations/accept": { token: "the ticket of the link" },
   "POST /v1/batches": { input_file_id: "file_abc123", endpoint: "/v1/chat/completions", completion_window: "24h" },
@@ -154,6 +154,7 @@ const account: Examples = {
     client_secret: "from the provider",
     domains: ["acme.com"],
     role_of_group: { engineers: "developer" },
+    projects_of_group: { engineers: ["4kQ0bYx1Za9c4kQ0"] },
   },
   "PATCH /v1/admin/identity-providers/{id}": { is_enforced: true },
   "POST /v1/workload-identities": {

@@ -31,6 +31,8 @@ const defaults = {
   defaultRole: null,
   groupsClaim: "groups",
   roleOfGroup: {},
+  defaultProjects: [],
+  projectsOfGroup: {},
 } as const;
 
 /** Origin of the redirect URI: as configured; without STOKER_PUBLIC_URL only on this machine, because a client chooses the Host header. */
@@ -232,6 +234,8 @@ function rulesIn(body: ProviderPatch): Omit<ProviderChange, "clientSecret"> {
     defaultRole: body.default_role,
     groupsClaim: body.groups_claim,
     roleOfGroup: body.role_of_group,
+    defaultProjects: body.default_project_ids,
+    projectsOfGroup: body.projects_of_group,
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
@@ -251,6 +255,10 @@ const renderProvider = (row: ProviderRow, origin: string) => ({
   default_role: row.defaultRole,
   groups_claim: row.groupsClaim,
   role_of_group: row.roleOfGroup,
+  default_project_ids: [...row.defaultProjects],
+  projects_of_group: Object.fromEntries(
+    Object.entries(row.projectsOfGroup).map(([group, projects]) => [group, [...projects]]),
+  ),
   redirect_uri: origin + callbackPath(row.id),
   has_scim_token: row.scimCreatedAtMs !== null,
   created_at: unixSeconds(row.createdAtMs),

@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import type { ProjectId } from "../../../proto/ids.ts";
 import { type ProvidedRole, providedRoles } from "../../identity/store.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 
@@ -9,6 +10,8 @@ const domain = Type.String({
   maxLength: 253,
   pattern: "^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$",
 });
+
+const project = Type.Unsafe<ProjectId>(Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000]*$" }));
 
 const role = Type.Unsafe<ProvidedRole>({ type: "string", enum: [...providedRoles] });
 const roleOrNone = (description: string) =>
@@ -40,6 +43,17 @@ const rules = {
     maxProperties: 200,
     description: "Role by the name of a group. Of several the one with the most rights counts",
   }),
+  default_project_ids: Type.Array(project, {
+    maxItems: 20,
+    uniqueItems: true,
+    description:
+      "Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none",
+  }),
+  projects_of_group: Type.Record(
+    Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\u0000]*$" }),
+    Type.Array(project, { minItems: 1, maxItems: 20, uniqueItems: true }),
+    { maxProperties: 200, description: "Projects by the name of a group. Members have those of all their groups" },
+  ),
 };
 
 const secret = {

@@ -87,15 +87,24 @@ export const memberOf = (trx: Trx, organization: AccountId, person: AccountId): 
 /** The caller announces the organisation. */
 export async function insertMember(
   trx: Trx,
-  member: FoundMember & { readonly organization: AccountId; readonly name: string },
+  member: FoundMember & {
+    readonly organization: AccountId;
+    readonly name: string;
+    readonly projects?: readonly ProjectId[];
+  },
   act: Parameters<typeof auditAct>[1],
 ): Promise<void> {
-  const { id, organization, person, name, role, source } = member;
+  const { id, organization, person, name, role, source, projects = [] } = member;
+  const projectIds = [...projects];
   await trx
     .insertInto("member")
-    .values({ memberId: id, accountId: organization, personId: person, name, role, source })
+    .values({ memberId: id, accountId: organization, personId: person, name, role, source, projectIds })
     .execute();
-  const after = { ...audited(member), ...(person === null ? { name } : {}) };
+  const after = {
+    ...audited(member),
+    ...(person === null ? { name } : {}),
+    ...(projects.length > 0 ? { projects } : {}),
+  };
   await auditAct(trx, act, { action: "member.add", subject: id, account: organization, after });
 }
 

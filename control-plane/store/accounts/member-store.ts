@@ -24,7 +24,7 @@ import {
   memberOf,
   setMemberRole,
 } from "./member-rows.ts";
-import { lockProject } from "./project-store.ts";
+import { lockProjects } from "./project-store.ts";
 
 export function createMemberStore(db: Db): MemberStore {
   return asked<MemberStore>({
@@ -117,7 +117,7 @@ export function createMemberStore(db: Db): MemberStore {
         .selectFrom("invitation")
         .leftJoin("member", "member.memberId", "invitation.createdBy")
         .leftJoin("account", "account.accountId", "member.personId")
-        .select(["invitationId as id", "invitation.role", "invitation.email"])
+        .select(["invitationId as id", "invitation.role", "invitation.email", "invitation.projectIds as projects"])
         .select(sql<string | null>`coalesce(account.display_name, member.name)`.as("invitedBy"))
         .select([epochMs("invitation.createdAt").as("createdAtMs"), epochMs("expiresAt").as("expiresAtMs")])
         .where("invitation.accountId", "=", organization)
@@ -126,8 +126,9 @@ export function createMemberStore(db: Db): MemberStore {
         .orderBy("invitationId")
         .execute(),
 
-    invite: (organization, { id, role, email, expiresAtMs, createdBy, mail }, maxInvitations, { mayChange, act }) =>
+    invite: (organization, invitation, maxInvitations, { mayChange, act }) =>
       inTransaction(db, async (trx) => {
+        const { id, role, email, projects, expiresAtMs, createdBy, mail } = invitation;
         const refusal = await organizationRefusal(trx, organization);
         if (refusal) return refusal;
         if (!mayChange(await checkActor(trx, organization, act), role)) return "above";
@@ -138,6 +139,7 @@ export function createMemberStore(db: Db): MemberStore {
           .where(sql<boolean>`(expires_at <= now() or lower(email) = lower(${email}::text))`)
           .execute();
         if ((await countInvitations(trx, organization)) >= maxInvitations) return "full";
+        if (!(await lockProjects(trx, organization, projects))) return "project_gone";
         await trx
           .insertInto("invitation")
           .values({
@@ -145,11 +147,12 @@ export function createMemberStore(db: Db): MemberStore {
             accountId: organization,
             role,
             email,
+            projectIds: [...projects],
             createdBy,
             expiresAt: new Date(expiresAtMs),
           })
           .execute();
-        const after = { role, email };
+        const after = { role, email, projects };
         await auditAct(trx, act, { action: "invitation.create", subject: id, account: organization, after });
         return mail && email !== null && (await queueInvitation(trx, mail, email)) ? "mailed" : "done";
       }),
@@ -201,13 +204,17 @@ export function createMemberStore(db: Db): MemberStore {
           .where("invitationId", "=", id)
           .where("accountId", "=", organization)
           .where("expiresAt", ">", new Date(nowMs))
-          .returning("role")
+          .returning(["role", "projectIds"])
           .executeTakeFirst();
-        if (!used) return "gone";
+        // A project that has just been deleted: the member would be bound to none.
+        if (!used || !(await lockProjects(trx, organization, used.projectIds))) return "gone";
         const act = { by: person, ip };
         await insertMember(
           trx,
-          { id: member.id, organization, person, name: "", role: used.role, source: "invited" },
+          {
+            ...{ id: member.id, organization, person, name: "", role: used.role, source: "invited" },
+            projects: used.projectIds,
+          },
           act,
         );
         await announce(trx, "account", organization);
@@ -233,7 +240,7 @@ async function setMemberProjects(
   projects: readonly ProjectId[],
   act: Act,
 ): Promise<boolean> {
-  for (const project of projects) if (!(await lockProject(trx, organization, project))) return false;
+  if (!(await lockProjects(trx, organization, projects))) return false;
   await trx
     .updateTable("member")
     .set({ projectIds: [...new Set(projects)] })

@@ -16,6 +16,12 @@ import { checkActor } from "./member-rows.ts";
 export const lockProject = (trx: Trx, account: AccountId, id: ProjectId): Promise<boolean> =>
   live(trx, account).select("projectId").where("projectId", "=", id).forShare().$call(findsRow);
 
+/** False if one of them does not exist. */
+export async function lockProjects(trx: Trx, account: AccountId, ids: readonly ProjectId[]): Promise<boolean> {
+  for (const id of [...ids].sort()) if (!(await lockProject(trx, account, id))) return false;
+  return true;
+}
+
 const live = (db: Db | Trx, account: AccountId) =>
   db.selectFrom("project").where("accountId", "=", account).where("endedAt", "is", null);
 
@@ -108,6 +114,21 @@ export function createProjectStore(db: Db): ProjectStore {
           .select("tokenId")
           .where("projectId", "=", id)
           .where("revokedAt", "is", null);
+        // Before the members that come by them.
+        const invitations = trx
+          .selectFrom("invitation")
+          .select("invitationId")
+          .where("accountId", "=", account)
+          .where("expiresAt", ">", now)
+          .where(sql<boolean>`${id} = any (project_ids)`);
+        const providers = trx
+          .selectFrom("identityProvider")
+          .select("providerId")
+          .where("organizationId", "=", account)
+          .where(
+            sql<boolean>`(${id} = any (default_project_ids) or exists (
+              select from jsonb_each(projects_of_group) g where g.value @> to_jsonb(${id}::text)))`,
+          );
         const members = trx
           .selectFrom("member")
           .select("memberId")
@@ -116,6 +137,8 @@ export function createProjectStore(db: Db): ProjectStore {
         const rules = trx.selectFrom("workloadIdentity").select("ruleId").where("projectId", "=", id);
         if (
           (await keys.limit(1).$call(findsRow)) ||
+          (await invitations.limit(1).$call(findsRow)) ||
+          (await providers.limit(1).$call(findsRow)) ||
           (await members.limit(1).$call(findsRow)) ||
           (await rules.limit(1).$call(findsRow))
         )

@@ -110,6 +110,8 @@ export interface AccountTables {
     source: MemberSource;
     /** Projects to which the member's keys belong, the default first; empty: any, or none. */
     projectIds: Generated<ProjectId[]>;
+    /** As the groups of their identity provider gave them last; a later choice of a person holds until the groups give others. */
+    providedProjectIds: Generated<ProjectId[]>;
     createdAt: DefaultTime;
   };
   /** Links by which a person becomes a member, once. Their tickets are rows of sign_in_challenge. */
@@ -119,6 +121,8 @@ export interface AccountTables {
     role: MemberRole;
     /** Only a person with this verified address may use it; at most one per address. Null: anyone with the link. */
     email: string | null;
+    /** Those of the member, the default first. */
+    projectIds: Generated<ProjectId[]>;
     /** Ends with this member. Null: the account itself. */
     createdBy: MemberId | null;
     createdAt: DefaultTime;

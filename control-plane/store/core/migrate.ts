@@ -55,6 +55,7 @@ import * as memberProjects from "../migrations/0101-member-projects.ts";
 import * as usageRetention from "../migrations/0102-usage-retention.ts";
 import * as expiredUsage from "../migrations/0103-expired-usage.ts";
 import * as waitingEvents from "../migrations/0104-waiting-events.ts";
+import * as givenProjects from "../migrations/0105-given-projects.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -113,6 +114,7 @@ const migrations: Record<string, Migration> = {
   "0102-usage-retention": usageRetention,
   "0103-expired-usage": expiredUsage,
   "0104-waiting-events": waitingEvents,
+  "0105-given-projects": givenProjects,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

@@ -1,6 +1,6 @@
 // Members of organisations on whom an identity provider decides, within the transactions of identities.
 import { sql } from "kysely";
-import { type AccountId, type MemberId, randomId } from "../../../proto/ids.ts";
+import { type AccountId, type MemberId, type ProjectId, randomId } from "../../../proto/ids.ts";
 import type { Act } from "../../act.ts";
 import type { ProvidedRole } from "../../identity/store.ts";
 import { lockAccount } from "../accounts/account-rows.ts";
@@ -18,6 +18,7 @@ import {
   memberOf,
   setMemberRole,
 } from "../accounts/member-rows.ts";
+import { lockProjects } from "../accounts/project-store.ts";
 import { announce } from "../core/change-feed.ts";
 import type { Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
@@ -51,7 +52,17 @@ function providedRole(
   return order.find((role) => roles.has(role)) ?? fallback;
 }
 
-/** Gives the people of a provider the roles of their groups. Members whom people invited, and owners, stay as they are. */
+/** All projects of the groups, in the order of the groups' names, or the default ones. Empty: any project, or none. */
+function providedProjects(
+  groups: readonly string[],
+  projectsOfGroup: Readonly<Record<string, readonly ProjectId[]>>,
+  fallback: readonly ProjectId[],
+): readonly ProjectId[] {
+  const named = [...new Set(groups)].filter((name) => Object.hasOwn(projectsOfGroup, name)).sort();
+  return named.length === 0 ? fallback : [...new Set(named.flatMap((name) => projectsOfGroup[name] ?? []))];
+}
+
+/** Gives the people of a provider the roles and projects of their groups. Members whom people invited, and owners, stay as they are. */
 export async function syncMembers(
   trx: Trx,
   provider: string,
@@ -77,11 +88,18 @@ export async function syncMembers(
   const present = (await staleMembers(trx, provider, locked)).filter(
     (one) => people.has(one.person) && one.organization === organization,
   );
-  for (const { member, role } of present) {
-    if (member && role === null) await endMember(trx, organization, member, act);
-    else if (member && role !== null) await changeRole(trx, organization, member, role, act);
+  for (const { member, role, projects } of present) {
+    if (!member) continue;
+    if (role === null) {
+      await endMember(trx, organization, member, act);
+      continue;
+    }
+    if (role !== member.role) await changeRole(trx, organization, member, role, act);
+    if (projects !== undefined) await setProvidedProjects(trx, organization, member.id, projects, act);
   }
-  const joining = present.flatMap(({ member, person, role }) => (member || role === null ? [] : [{ person, role }]));
+  const joining = present.flatMap(({ member, person, role, projects = [] }) =>
+    member || role === null ? [] : [{ person, role, projects }],
+  );
   await addMembers(trx, organization, joining, act);
 }
 
@@ -93,9 +111,11 @@ interface StaleMember {
   readonly member: FoundMember | undefined;
   /** As the groups say; null: none. */
   readonly role: ProvidedRole | null;
+  /** As the groups say; undefined: as before. */
+  readonly projects: readonly ProjectId[] | undefined;
 }
 
-/** The people whose stored role is not that of their groups. */
+/** The people whose stored role, or the projects that the provider gave last, are not those of their groups. */
 async function staleMembers(
   trx: Trx,
   provider: string,
@@ -104,6 +124,7 @@ async function staleMembers(
   const settings = await trx
     .selectFrom("identityProvider")
     .select(["organizationId as organization", "defaultRole", "roleOfGroup"])
+    .select(["defaultProjectIds as defaultProjects", "projectsOfGroup"])
     // Without groups by SCIM those of the claim count.
     .select(
       sql<boolean>`exists (select from scim_group g where g.provider_id = identity_provider.provider_id)`.as(
@@ -113,14 +134,14 @@ async function staleMembers(
     .where("providerId", "=", provider)
     .executeTakeFirst();
   if (!settings?.organization) return [];
-  const { organization, defaultRole, roleOfGroup, hasGroups } = settings;
+  const { organization, defaultRole, roleOfGroup, defaultProjects, projectsOfGroup, hasGroups } = settings;
   const rows = await trx
     .selectFrom("identity")
     .leftJoin("member", (on) =>
       on.onRef("member.personId", "=", "identity.accountId").on("member.accountId", "=", organization),
     )
     .select(["identityId as identity", "identity.accountId as account", "isActive", "claimedGroups"])
-    .select(["member.memberId as id", "member.role", "member.source"])
+    .select(["member.memberId as id", "member.role", "member.source", "providedProjectIds as given"])
     .select(
       sql<string[]>`array(
         select unnest(array[g.display_name, g.external_id]) from scim_group_member m join scim_group g using (group_id)
@@ -130,11 +151,16 @@ async function staleMembers(
     .where(sql<boolean>`identity.identity_id = any(${[...identities]}::text[])`)
     .orderBy("identity.accountId")
     .execute();
-  return rows.flatMap(({ identity, account: person, isActive, claimedGroups, id, role: before, source, groups }) => {
-    const role = isActive ? providedRole(hasGroups ? groups : claimedGroups, roleOfGroup, defaultRole) : null;
-    const isStale = source === null ? role !== null : source === "provider" && before !== "owner" && before !== role;
+  return rows.flatMap((row) => {
+    const { identity, account: person, isActive, id, role: before, source, given } = row;
+    const groups = hasGroups ? row.groups : row.claimedGroups;
+    const role = isActive ? providedRole(groups, roleOfGroup, defaultRole) : null;
+    const wanted = providedProjects(groups, projectsOfGroup, defaultProjects);
+    const projects = given?.join() === wanted.join() ? undefined : wanted;
+    const isOther = before !== role || (role !== null && projects !== undefined);
+    const isStale = source === null ? role !== null : source === "provider" && before !== "owner" && isOther;
     const member = id === null || before === null || source === null ? undefined : { id, person, role: before, source };
-    return isStale ? [{ identity, person, organization, member, role }] : [];
+    return isStale ? [{ identity, person, organization, member, role, projects }] : [];
   });
 }
 
@@ -203,19 +229,24 @@ async function endMember(trx: Trx, organization: AccountId, member: FoundMember,
 async function addMembers(
   trx: Trx,
   organization: AccountId,
-  people: readonly { readonly person: AccountId; readonly role: ProvidedRole }[],
+  people: readonly {
+    readonly person: AccountId;
+    readonly role: ProvidedRole;
+    readonly projects: readonly ProjectId[];
+  }[],
   act: Acting,
 ): Promise<void> {
   if (people.length === 0) return;
   let space = memberLimits.members - (await countMembers(trx, organization));
   const refused: AccountId[] = [];
-  for (const { person, role } of people) {
+  for (const { person, role, projects } of people) {
     if (space <= 0 || (await countOrganizations(trx, person)) >= memberLimits.organizations) {
       refused.push(person);
       continue;
     }
     const id = randomId<"member">(16);
     await insertMember(trx, { id, organization, person, name: "", role, source: "provider" }, act);
+    if (projects.length > 0) await setProvidedProjects(trx, organization, id, projects, act);
     act.accounts.add(organization);
     space -= 1;
   }
@@ -237,6 +268,24 @@ async function changeRole(
 ): Promise<void> {
   await setMemberRole(trx, organization, member, { role, source: member.source }, act);
   act.accounts.add(organization);
+}
+
+/** Applies to keys created later. */
+async function setProvidedProjects(
+  trx: Trx,
+  organization: AccountId,
+  member: MemberId,
+  projects: readonly ProjectId[],
+  act: Acting,
+): Promise<void> {
+  // Rules name no deleted projects, except while one is being deleted: the next sign-in then sets them.
+  if (!(await lockProjects(trx, organization, projects))) return;
+  await trx
+    .updateTable("member")
+    .set({ projectIds: [...projects], providedProjectIds: [...projects] })
+    .where("memberId", "=", member)
+    .execute();
+  await auditAct(trx, act, { action: "member.change", subject: member, account: organization, after: { projects } });
 }
 
 /** Ends what a deactivated person has: memberships, keys and sessions as `ScimStore.changeUser` says. */

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { ProviderRow, ProviderRules, ProviderSecret, ProviderStore } from "../../identity/store.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
+import { lockProjects } from "../accounts/project-store.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { findsRow, rowCount } from "../core/rows.ts";
@@ -26,6 +27,8 @@ export const providerColumns = [
   "defaultRole",
   "groupsClaim",
   "roleOfGroup",
+  "defaultProjectIds as defaultProjects",
+  "projectsOfGroup",
   "revision",
   epochMs<null>("scimCreatedAt").as("scimCreatedAtMs"),
   epochMs("identityProvider.createdAt").as("createdAtMs"),
@@ -48,7 +51,7 @@ export function createProviderStore(db: Db): ProviderStore {
           await lockProviders(trx);
           const { count } = await trx.selectFrom("identityProvider").select(rowCount).executeTakeFirstOrThrow();
           if (count >= max) return "full";
-          const refusal = await refusalOf(trx, id, provider);
+          const refusal = (await refusalOf(trx, id, provider)) ?? (await projectRefusal(trx, provider));
           if (refusal) return refusal;
           await trx
             .insertInto("identityProvider")
@@ -67,6 +70,8 @@ export function createProviderStore(db: Db): ProviderStore {
               defaultRole: provider.defaultRole,
               groupsClaim: provider.groupsClaim,
               roleOfGroup: JSON.stringify(provider.roleOfGroup),
+              defaultProjectIds: [...provider.defaultProjects],
+              projectsOfGroup: JSON.stringify(provider.projectsOfGroup),
             })
             .execute();
           await auditAct(trx, act, {
@@ -93,9 +98,9 @@ export function createProviderStore(db: Db): ProviderStore {
           .forUpdate()
           .executeTakeFirst();
         if (!before) return "gone";
-        const refusal = await refusalOf(trx, id, change);
+        const refusal = (await refusalOf(trx, id, change)) ?? (await projectRefusal(trx, { ...before, ...change }));
         if (refusal) return refusal;
-        const { organization, domains, roleOfGroup, ...plain } = change;
+        const { organization, domains, roleOfGroup, defaultProjects, projectsOfGroup, ...plain } = change;
         await trx
           .updateTable("identityProvider")
           .set((eb) => ({
@@ -103,6 +108,8 @@ export function createProviderStore(db: Db): ProviderStore {
             ...(organization === undefined ? {} : { organizationId: organization }),
             ...(domains === undefined ? {} : { domains: [...domains] }),
             ...(roleOfGroup === undefined ? {} : { roleOfGroup: JSON.stringify(roleOfGroup) }),
+            ...(defaultProjects === undefined ? {} : { defaultProjectIds: [...defaultProjects] }),
+            ...(projectsOfGroup === undefined ? {} : { projectsOfGroup: JSON.stringify(projectsOfGroup) }),
             revision: eb("revision", "+", 1),
           }))
           .where("providerId", "=", id)
@@ -177,6 +184,17 @@ async function refusalOf(
   return isKnown ? undefined : "no_organization";
 }
 
+/** Locks the projects of the rules until the commit. */
+async function projectRefusal(
+  trx: Trx,
+  rules: Pick<ProviderRules, "organization" | "defaultProjects" | "projectsOfGroup">,
+): Promise<"no_project" | undefined> {
+  const projects = new Set([...rules.defaultProjects, ...Object.values(rules.projectsOfGroup).flat()]);
+  if (projects.size === 0) return undefined;
+  const { organization } = rules;
+  return organization !== null && (await lockProjects(trx, organization, [...projects])) ? undefined : "no_project";
+}
+
 /** Without the client secret. */
 const audited = (row: ProviderRules & ProviderSecret & Pick<ProviderRow, "issuer">) => ({
   name: row.name,
@@ -192,4 +210,6 @@ const audited = (row: ProviderRules & ProviderSecret & Pick<ProviderRow, "issuer
   default_role: row.defaultRole,
   groups_claim: row.groupsClaim,
   role_of_group: row.roleOfGroup,
+  default_project_ids: row.defaultProjects,
+  projects_of_group: row.projectsOfGroup,
 });

@@ -29,6 +29,8 @@ export interface IdentityTables {
     defaultRole: ProvidedRole | null;
     groupsClaim: string;
     roleOfGroup: Json<Readonly<Record<string, ProvidedRole>>>;
+    defaultProjectIds: Generated<ProjectId[]>;
+    projectsOfGroup: Json<Readonly<Record<string, readonly ProjectId[]>>>;
     /** Keyed hash of the SCIM token; null: none. */
     scimLookup: Generated<Buffer | null>;
     scimCreatedAt: Time | null;

@@ -95,7 +95,7 @@ async function open() {
   /** A new person who accepts an invitation of `by`. */
   const join = async (by: Caller, name: string, role: MemberRole) => {
     const who = await person(name);
-    const { token } = await members.invite(by, role, null, act(by));
+    const { token } = await members.invite(by, { role, email: null, projects: [] }, act(by));
     const { account } = await members.accept(who.account, token, ip);
     return { who, caller: await acting(who, account) };
   };
@@ -309,7 +309,7 @@ describe("an invitation", () => {
   it("is used once, by whoever has its link, and is audited with the person", async () => {
     const { world, members, found, person, act } = await open();
     const { organization, owner, founder } = await found("acme");
-    const invitation = await members.invite(owner, "billing", null, act(owner));
+    const invitation = await members.invite(owner, { role: "billing", email: null, projects: [] }, act(owner));
     const [bob, eve] = [await person("bob"), await person("eve")];
     expect(await members.offered(invitation.token)).toMatchObject({ organization, name: "acme", role: "billing" });
     expect(await members.accept(bob.account, invitation.token, ip)).toMatchObject({
@@ -333,7 +333,7 @@ describe("an invitation", () => {
   it("of two who use it at the same time admits one", async () => {
     const { members, found, person, act } = await open();
     const { organization, owner } = await found("acme");
-    const { token } = await members.invite(owner, "viewer", null, act(owner));
+    const { token } = await members.invite(owner, { role: "viewer", email: null, projects: [] }, act(owner));
     const people = await Promise.all(["bob", "eve", "dan"].map(person));
     const outcomes = await Promise.allSettled(people.map(({ account }) => members.accept(account, token, ip)));
     expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
@@ -343,7 +343,11 @@ describe("an invitation", () => {
   it("to an address is mailed with a link, and only the person with that verified address may use it", async () => {
     const { world, members, found, person, act } = await open();
     const { organization, owner } = await found("acme");
-    const invitation = await members.invite(owner, "developer", "Bob@example.com", act(owner));
+    const invitation = await members.invite(
+      owner,
+      { role: "developer", email: "Bob@example.com", projects: [] },
+      act(owner),
+    );
     const { rows } = await world.pool.query("select account_id, recipient, link, body from mail");
     expect(rows).toMatchObject([{ account_id: organization, recipient: "Bob@example.com", link: "join_organization" }]);
     expect(rows[0].body).toContain("{link}");
@@ -358,10 +362,12 @@ describe("an invitation", () => {
     });
     await world.pool.query("update account set email_verified = true where account_id = $1", [bob.account]);
     // A new one replaces it.
-    const second = await members.invite(owner, "viewer", "bob@example.com", act(owner));
+    const second = await members.invite(owner, { role: "viewer", email: "bob@example.com", projects: [] }, act(owner));
     await expect(members.offered(invitation.token)).rejects.toMatchObject({ code: "invitation_expired" });
     expect(await members.accept(bob.account, second.token, ip)).toMatchObject({ role: "viewer" });
-    await expect(members.invite(owner, "viewer", "bob@example.com", act(owner))).rejects.toMatchObject({
+    await expect(
+      members.invite(owner, { role: "viewer", email: "bob@example.com", projects: [] }, act(owner)),
+    ).rejects.toMatchObject({
       code: "already_member",
     });
   });
@@ -370,7 +376,7 @@ describe("an invitation", () => {
     const { world, members, found, act } = await open();
     const { owner } = await found("acme");
     const invited = async (caller: Caller, email: string) =>
-      (await members.invite(caller, "viewer", email, act(caller))).wasMailed;
+      (await members.invite(caller, { role: "viewer", email, projects: [] }, act(caller))).wasMailed;
     const mails = async () => Number((await world.pool.query("select count(*) from mail")).rows[0].count);
     const perMailbox = attemptLimits.invitationsPerMailbox.max;
     for (let n = 0; n < perMailbox; n++) expect(await invited(owner, "bob@example.com")).toBe(true);
@@ -403,9 +409,11 @@ describe("an invitation", () => {
     const { members, found, join, act } = await open();
     const { organization, owner } = await found("acme");
     const [admin, other] = [(await join(owner, "bob", "admin")).caller, (await join(owner, "dan", "admin")).caller];
-    await expect(members.invite(admin, "owner", null, act(admin))).rejects.toMatchObject({ code: "role_not_allowed" });
-    const left = await members.invite(admin, "admin", null, act(admin));
-    const lowered = await members.invite(other, "admin", null, act(other));
+    await expect(members.invite(admin, { role: "owner", email: null, projects: [] }, act(admin))).rejects.toMatchObject(
+      { code: "role_not_allowed" },
+    );
+    const left = await members.invite(admin, { role: "admin", email: null, projects: [] }, act(admin));
+    const lowered = await members.invite(other, { role: "admin", email: null, projects: [] }, act(other));
     expect((await members.invitations(organization)).map(({ invitedBy }) => invitedBy).toSorted()).toEqual([
       "bob",
       "dan",
@@ -419,7 +427,9 @@ describe("an invitation", () => {
   it("is for organisations only", async () => {
     const { members, person, act } = await open();
     const ada = await person("ada");
-    await expect(members.invite(ada, "viewer", null, act(ada))).rejects.toMatchObject({ code: "not_an_organization" });
+    await expect(members.invite(ada, { role: "viewer", email: null, projects: [] }, act(ada))).rejects.toMatchObject({
+      code: "not_an_organization",
+    });
   });
 });
 
@@ -448,12 +458,12 @@ describe("a member who is removed while their request runs", () => {
     const { caller: eve } = await join(owner, "eve", "admin");
     const { caller: bob } = await join(owner, "bob", "viewer");
     const robot = await members.addServiceAccount(owner, "robot", "developer", act(owner));
-    const invited = await members.invite(owner, "viewer", null, act(owner));
+    const invited = await members.invite(owner, { role: "viewer", email: null, projects: [] }, act(owner));
     const project = await features.projects.create(organization, "research", null, act(owner));
     const workloads = createWorkloadStore(world.db);
     const keysOfEve = guarded("manageKeys", eve, act(eve));
     const attempts = [
-      () => members.invite(eve, "admin", null, act(eve)),
+      () => members.invite(eve, { role: "admin", email: null, projects: [] }, act(eve)),
       () => members.withdraw(eve, invited.id, act(eve)),
       () => members.addServiceAccount(eve, "spy", "admin", act(eve)),
       () => members.change(eve, memberIdOf(bob), { role: "admin" }, act(eve)),
@@ -482,7 +492,7 @@ describe("a member who is removed while their request runs", () => {
     const removal = await world.pool.connect();
     await removal.query("begin");
     await removal.query("delete from member where member_id = $1", [memberIdOf(eve)]);
-    const late = members.invite(eve, "admin", null, act(eve)).catch((error) => error);
+    const late = members.invite(eve, { role: "admin", email: null, projects: [] }, act(eve)).catch((error) => error);
     await vi.waitFor(async () => {
       const { rows } = await world.pool.query("select 1 from pg_locks where not granted");
       expect(rows).toHaveLength(1);
@@ -539,6 +549,32 @@ it("does not let go of a member whom a provider makes one again", async () => {
 });
 
 describe("the projects of a member", () => {
+  it("are those of the invitation, which names projects of its organization only and keeps them from being deleted", async () => {
+    const { features, members, tokens, person, found, act } = await open();
+    const [{ organization, owner }, other] = [await found("acme"), await found("other")];
+    const { projects } = features;
+    const [search, ads, foreign] = [
+      (await projects.create(organization, "search", null, act(owner))).project,
+      (await projects.create(organization, "ads", null, act(owner))).project,
+      (await projects.create(other.organization, "search", null, act(other.owner))).project,
+    ];
+    const wanted = { role: "developer", email: null } as const;
+    for (const project of [foreign, "unknown" as ProjectId])
+      await expect(members.invite(owner, { ...wanted, projects: [search, project] }, act(owner))).rejects.toMatchObject(
+        { code: "project_not_found" },
+      );
+    expect(await members.invitations(organization)).toEqual([]);
+    const { token } = await members.invite(owner, { ...wanted, projects: [search, ads, search] }, act(owner));
+    expect(await members.invitations(organization)).toMatchObject([{ projects: [search, ads] }]);
+    await expect(projects.end(organization, ads, act(owner))).rejects.toMatchObject({ code: "project_has_keys" });
+    const bob = await person("bob");
+    await members.accept(bob.account, token, ip);
+    const member = (await members.list(organization)).find((one) => one.person === bob.account);
+    expect(member?.projects).toEqual([search, ads]);
+    const made = await tokens.create(organization, "hers", noRules, act(bob), null, { member: member?.id ?? null });
+    expect(made.projectId).toBe(search);
+  });
+
   it("bind the keys that the member makes, a command line's and a workload's too, but no owner", async () => {
     const { features, members, tokens, found, join, act } = await open();
     const { organization, owner } = await found("acme");
