@@ -22,7 +22,7 @@ const patient = { timeout: 120_000, interval: 300 };
 interface Sent {
   readonly startMs: number;
   readonly endMs: number;
-  /** Status of the response, or why there is none. */
+  /** Status of the response with the code of its error, or why there is none. */
   readonly result: number | string;
 }
 
@@ -57,7 +57,7 @@ describe.skipIf(!compose)("the stack of deploy/compose.yaml", () => {
         const startMs = performance.now();
         if (startMs > happenedMs) begunAfter += 1;
         const result = await complete().then(
-          ({ status }) => status,
+          ({ status, body }) => (status === 200 ? status : `${status} ${body.code ?? body.error?.code}`),
           (error: Error) => String(error.cause ?? error),
         );
         sent.push({ startMs, endMs: performance.now(), result });
