@@ -39,7 +39,7 @@ const withLlama = testsThatImport(root, "test/fakes/llama-server.ts");
 if (chosen.some((file) => withLlama.includes(file))) await installPython("test-llama");
 const goTools = {
   compose: ["test/docker/compose.test.ts"],
-  cosign: ["test/docker/release.test.ts"],
+  cosign: ["test/docker/release.test.ts", "test/integration/scripts/cosign.test.ts"],
   kubernetes: testsThatImport(root, "test/fakes/kubernetes.ts"),
 };
 for (const [name, files] of Object.entries(goTools))

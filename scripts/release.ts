@@ -2,7 +2,7 @@
 // Usage: node scripts/release.ts cut VERSION        sets the version and the changelogs' date, commits and tags
 //        node scripts/release.ts open VERSION       adds the changelogs' sections of the next version, and sets it
 //        node scripts/release.ts publish --registry HOST/PATH --key FILE --base IMAGE|debootstrap [--only TARGET] [--to FOLDER]
-//                                                   builds, pushes, signs and attests the images, and packs the command line
+//                                                   builds, pushes, signs and attests the images, and packs and signs the command line
 //        node scripts/release.ts verify --registry HOST/PATH --key FILE [--only TARGET]
 //                                                   verifies the images in the registry with the public key
 //   --registry      images are HOST/PATH/stoker-TARGET:VERSION; STOKER_REGISTRY_USER and STOKER_REGISTRY_PASSWORD sign in
@@ -15,7 +15,15 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { openSection, releaseSection, sectionOf } from "./release/changelog.ts";
 import { openRepository } from "./release/registry.ts";
-import { attest, readPrivateKey, readPublicKey, signImage, statementsOf, verifyImage } from "./release/signatures.ts";
+import {
+  attest,
+  readPrivateKey,
+  readPublicKey,
+  signFile,
+  signImage,
+  statementsOf,
+  verifyImage,
+} from "./release/signatures.ts";
 import { contentsOf, missingTypes, provenanceOf } from "./release/statements.ts";
 import { currentVersion, setVersion } from "./release/version.ts";
 
@@ -102,6 +110,8 @@ async function publish(): Promise<void> {
   }
   run(process.execPath, [join(root, "scripts/pack-cli.ts"), "--to", folder]);
   writeFileSync(join(folder, "images.txt"), `${digests.join("\n")}\n`);
+  for (const file of [`stoker-cli-${version}.tgz`, "images.txt"].map((name) => join(folder, name)))
+    writeFileSync(`${file}.sig`, signFile(readFileSync(file), key));
   writeFileSync(join(folder, "stoker.pub"), createPublicKey(key).export({ type: "spki", format: "pem" }));
   writeFileSync(
     join(folder, "changes.md"),

@@ -61,6 +61,9 @@ export async function signImage(repository: Repository, digest: string, key: Key
   await putArtifact(repository, tagOf(digest, "sig"), [layer]);
 }
 
+/** Signature of a file: `cosign verify-blob --key KEY --signature SIGNATURE --insecure-ignore-tlog FILE`. */
+export const signFile = (bytes: Uint8Array, key: KeyObject): string => sign("sha256", bytes, key).toString("base64");
+
 /** Attaches statements, each in a signed envelope. */
 export async function attest(
   repository: Repository,

@@ -38,6 +38,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "unit/scripts/release > names the image by digest, and the commit, lock file and base that it was built from",
     "contract/cli-package > runs without the repository",
   ],
+  // Needs a program that Go builds in minutes (scripts/go-tools.sh cosign).
+  "integration/scripts/cosign": [
+    "unit/scripts/release > names the image by digest, and the commit, lock file and base that it was built from",
+  ],
   // No rental is started at every change (docs/security.md, Rentals).
   "docker/rental": [
     "contract/container-statuses > every endpoint of containers and its statuses",

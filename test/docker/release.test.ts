@@ -99,8 +99,13 @@ describe.skipIf(!registry)("a published release", () => {
     expect(readFileSync(at("out/images.txt"), "utf8")).toBe(`${name}@sha256:${subject[0]?.digest.sha256}\n`);
   });
 
-  it("brings the command line's package and the text of its changes", () => {
-    expect(existsSync(at(`out/stoker-cli-${version}.tgz`))).toBe(true);
+  it("brings the command line's package, which is signed, and the text of its changes", async () => {
+    const archive = at(`out/stoker-cli-${version}.tgz`);
+    writeFileSync(at("archive.sig"), readFileSync(`${archive}.sig`, "utf8"), "base64");
+    const { stdout } = await openssl(
+      ...["dgst", "-sha256", "-verify", at("out/stoker.pub"), "-signature", at("archive.sig"), archive],
+    );
+    expect(stdout.trim()).toBe("Verified OK");
     expect(readFileSync(at("out/changes.md"), "utf8").length).toBeGreaterThan(100);
   });
 
@@ -109,6 +114,9 @@ describe.skipIf(!registry)("a published release", () => {
     const { stdout } = await run(cosign, ["verify", ...offline, `${name}:${version}`]);
     expect(stdout).toContain('"type":"cosign container image signature"');
     await run(cosign, ["verify-attestation", "--type", "slsaprovenance1", ...offline, `${name}:${version}`]);
+    const archive = at(`out/stoker-cli-${version}.tgz`);
+    const blob = ["--insecure-ignore-tlog=true", "--key", at("out/stoker.pub"), "--signature", `${archive}.sig`];
+    await run(cosign, ["verify-blob", ...blob, archive]);
     await expect(
       run(cosign, ["verify", ...offline.slice(0, 3), at("other.pub"), `${name}:${version}`]),
     ).rejects.toThrow();
