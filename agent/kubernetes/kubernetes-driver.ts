@@ -1,6 +1,6 @@
 // Runs instances as Pods on one node of a cluster, through its API server. The cluster holds all state: Pods with this agent's label
-// are ours, also if an earlier agent started them. INVARIANTS: a namespace has at most one Pod of an instance, by its name; every
-// change names the uid it saw; no Pod is deleted by force, so one counts as gone only after its kubelet, or Kubernetes for a node that
+// are ours to end, and those with its seal are used, also if an earlier agent started them. INVARIANTS: a namespace has at most one Pod
+// of an instance, by its name; every change names the uid it saw; no Pod is deleted by force, so one counts as gone only after its kubelet, or Kubernetes for a node that
 // was removed, has confirmed it.
 import { randomUUID } from "node:crypto";
 import { realpath, stat } from "node:fs/promises";
@@ -16,12 +16,14 @@ import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconc
 import { AgentLease } from "./agent-lease.ts";
 import { statusOf, wordsOf } from "./api-fault.ts";
 import { type CallOptions, type Cluster, type ClusterOptions, connectCluster, followPods } from "./cluster.ts";
-import { hasEnded, observePod } from "./observe-pod.ts";
+import { asForeign, hasEnded, observePod } from "./observe-pod.ts";
 import { isOwn, leaseNameOf, ownedOf, ownSelector, podNameOf } from "./pod-labels.ts";
 import { claimOfPlan, graceSeconds, type PodFacts, podOfPlan, type Source } from "./pod-of-plan.ts";
+import { isSealed, type Seal, sealingPatch } from "./pod-seal.ts";
 
 export interface KubernetesDriverOptions extends ClusterOptions, PodFacts {
   readonly log: Logger;
+  readonly seal: Seal;
   /** Differs between agents that run at the same time. By default one of its own for each: clones of a disk have one host name. */
   readonly holder?: string;
 }
@@ -119,7 +121,7 @@ export class KubernetesDriver implements ContainerDriver {
     const claim = claimOfPlan(plan, this.#options);
     await this.#lease.require(signal);
     const before = await this.#cluster.call(signal, (options) => this.#find(plan.instanceId, options));
-    if (before && !hasEnded(before) && !before.metadata?.deletionTimestamp) {
+    if (before && !hasEnded(before) && !before.metadata?.deletionTimestamp && isSealed(this.#options.seal, before)) {
       requireGeneration(before, plan);
       if (claim) await this.#lease.change(signal, (options) => this.#giveClaim(before, options));
       return;
@@ -132,6 +134,7 @@ export class KubernetesDriver implements ContainerDriver {
         if (claim && (statusOf(error) ?? 500) < 500) await this.#deleteClaim(plan.instanceId, options);
         throw error;
       });
+      await this.#sealPod(made, options);
       if (claim) await this.#giveClaim(made, options);
     });
     this.#log.info(
@@ -142,16 +145,21 @@ export class KubernetesDriver implements ContainerDriver {
 
   async #create(body: V1Pod, plan: ContainerPlan, options: CallOptions): Promise<V1Pod> {
     const { core, namespace } = this.#cluster;
-    const made =
-      (await ignoring(409, core.createNamespacedPod({ namespace, body }, options))) ??
-      // 409: a call before this one was carried out although its answer was lost, or a quota has just changed.
-      (await this.#find(plan.instanceId, options));
+    const made = await ignoring(409, core.createNamespacedPod({ namespace, body }, options));
+    // 409: a quota has just changed, or there is a Pod of the name, be it by a call whose reply was lost: the next start replaces it.
     if (!made)
       throw new DriverError("start_failed", "The cluster changed at the same time and created no Pod.", {
         retryable: true,
       });
     requireGeneration(made, plan);
     return made;
+  }
+
+  /** A Pod whose agent was killed before this is replaced by the next start. */
+  async #sealPod(pod: V1Pod, options: CallOptions): Promise<void> {
+    const { core, namespace } = this.#cluster;
+    const body = sealingPatch(this.#options.seal, pod);
+    await core.patchNamespacedPod({ name: pod.metadata?.name ?? "", namespace, body }, options);
   }
 
   /** A claim left by an earlier Pod may name other devices. */
@@ -221,7 +229,8 @@ export class KubernetesDriver implements ContainerDriver {
     );
     return Promise.all(
       items.flatMap((pod) => {
-        const observed = observePod(pod);
+        const seen = observePod(pod);
+        const observed = seen && !isSealed(this.#options.seal, pod) ? asForeign(seen, pod) : seen;
         return observed ? [this.#listening.check(observed, signal)] : [];
       }),
     );
@@ -254,7 +263,8 @@ export class KubernetesDriver implements ContainerDriver {
     // Whole if not the last lines: times of the node and of this machine may differ. Kubelets rotate a log at 10 MiB.
     const part = isTail ? { tailLines: range.limit } : {};
     const text = await this.#cluster.call(signal, async (options) => {
-      if (!(await this.#own(id, options))) return undefined;
+      const pod = await this.#own(id, options);
+      if (!pod || !isSealed(this.#options.seal, pod)) return undefined;
       const which = { name: podNameOf(id), namespace, container: "server", timestamps: true };
       // 400: nothing has run yet.
       return ignoring([400, 404], core.readNamespacedPodLog({ ...which, ...part }, options));

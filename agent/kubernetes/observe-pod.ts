@@ -27,6 +27,23 @@ export function observePod(pod: V1Pod): Observed | undefined {
   return { ...base, state: "starting", waitingFor: waitOf(pod), step: stepOf(pod) };
 }
 
+/**
+ * A Pod that this agent did not create as it is now: nothing of it is used, and the next start or removal of the instance deletes it.
+ */
+export function asForeign(seen: Observed, { metadata }: V1Pod): Observed {
+  const { instanceId, deployId, generation, claimedGpus, identity } = seen;
+  return {
+    ...{ instanceId, deployId, generation, identity, ...(claimedGpus ? { claimedGpus } : {}) },
+    ...{ state: "exited", exitCode: undefined, signal: undefined, oomKilled: false },
+    finishedAtMs: timeOf(metadata?.creationTimestamp) ?? 0,
+    endedBy: {
+      code: "pod_not_ours",
+      message:
+        "the Pod of the model server was created or changed by another client of the cluster. It is started again.",
+    },
+  };
+}
+
 /** Its end is asked for, by whomever. */
 function isEnding({ metadata, spec, status }: V1Pod): boolean {
   return (

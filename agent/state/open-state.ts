@@ -26,9 +26,11 @@ export async function openState(
   const host = chooseHostId(thread.meta.host_id, `${path}.host-id`, log);
   // Do not wait: on a full disk the agent still starts, and admits nothing.
   if (thread.meta.host_id !== host) thread.write(["set", "host_id", host]).catch((err) => log.warn({ err }, "host id"));
+  const seal = openTextSeal(`${path}.key`, log);
   return {
+    seal,
     spool: thread,
-    session: sqliteSessionStore(thread, host, openTextSeal(`${path}.key`, log), log),
+    session: sqliteSessionStore(thread, host, seal, log),
     meter: sqliteMeterStore(thread, log),
     commands: sqliteCommandLog(thread, log),
     close: () => thread.close(),

@@ -1,5 +1,5 @@
 // Encrypts customers' secrets in the desired state (hub tokens, first-start scripts), so that a copy of the state file does not
-// reveal them: AES-256-GCM with a key of this host, in a file beside it.
+// reveal them: AES-256-GCM with a key of this host, in a file beside it. The same key proves which Pods this agent created.
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { chmodSync, readFileSync } from "node:fs";
 import type { Logger } from "pino";

@@ -12,9 +12,15 @@ import { createExternalDriver } from "../external/external-driver.ts";
 import { machineProbe } from "../fingerprint/host-parts.ts";
 import { ProcessDriver } from "../process/process-driver.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
+import type { TextSeal } from "../state/text-seal.ts";
 import { whyNoVolumes } from "./volumes.ts";
 
 type DriverName = "process" | "docker" | "kubernetes";
+
+interface Host {
+  readonly hostId: HostId;
+  readonly seal: TextSeal;
+}
 
 export function chooseDriver(config: Pick<AgentConfig, "driver" | "runtimeImage">, dockerVersion: string): DriverName {
   if (config.driver !== "auto") return config.driver;
@@ -54,11 +60,11 @@ export function containerRules(config: AgentConfig, dockerVersion: string): NonN
 export async function createDrivers(
   name: DriverName,
   config: AgentConfig,
-  hostId: HostId,
+  { hostId, seal }: Host,
   log: Logger,
   rentals: ContainerDriver | undefined,
 ): Promise<ContainerDriver> {
-  return combineDrivers(await runtimeDriver(name, config, hostId, log), createExternalDriver(), rentals);
+  return combineDrivers(await runtimeDriver(name, config, { hostId, seal }, log), createExternalDriver(), rentals);
 }
 
 /** Returns the reason for which models' containers are not isolated from this host; undefined if they are, or without Docker. */
@@ -94,7 +100,7 @@ export function hostOptionsOf(config: Pick<AgentConfig, "driver">) {
 async function runtimeDriver(
   name: DriverName,
   config: AgentConfig,
-  hostId: HostId,
+  { hostId, seal }: Host,
   log: Logger,
 ): Promise<ContainerDriver> {
   if (name === "process")
@@ -108,6 +114,7 @@ async function runtimeDriver(
       data: data && { ...data, folder: realpathSync(data.folder) },
       hostId,
       runtimeImage: config.runtimeImage,
+      seal,
       log,
     });
   }

@@ -5,12 +5,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import type { V1Pod } from "@kubernetes/client-node";
 import pino from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { wordsOf } from "../../../agent/kubernetes/api-fault.ts";
 import { KubernetesDriver, type KubernetesDriverOptions } from "../../../agent/kubernetes/kubernetes-driver.ts";
 import { podNameOf } from "../../../agent/kubernetes/pod-labels.ts";
 import type { ContainerPlan, Observed } from "../../../agent/reconcile/driver.ts";
+import { openTextSeal } from "../../../agent/state/text-seal.ts";
 import { type DeploymentId, type InstanceId, randomId } from "../../../proto/ids.ts";
 import { type Kubelet, startKubelet } from "../../fakes/kubelet.ts";
 import { hasKubernetes, type Kubernetes, kubernetesFolder, startKubernetes } from "../../fakes/kubernetes.ts";
@@ -53,6 +55,7 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
         runtimeImage: image,
         pod: {},
         gpus: { kind: "resource", names: { nvidia: "nvidia.com/gpu" } },
+        seal: openTextSeal(join(folder, "key"), pino({ level: "silent" })),
         log: pino({ level: "silent" }),
         ...over,
       });
@@ -237,6 +240,41 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
       await driver.remove(plan.instanceId, signal());
       await expect(driver.start(plan, signal())).rejects.toMatchObject({ code: "start_failed", retryable: true });
       expect(await kubectl("get", "pod", name, "-n", "stoker", "-o", "jsonpath={.metadata.uid}")).toBe(again.identity);
+    });
+
+    it("are replaced instead of used when a neighbour of the namespace made them like ours or changed their image", async () => {
+      const hostId = randomId(16);
+      const driver = open({ hostId });
+      const plan = planOf();
+      await driver.start(plan, signal());
+      const before = await until(driver, plan, "running");
+      const pod = async () =>
+        JSON.parse(await kubectl("get", "pod", podNameOf(plan.instanceId), "-n", "stoker", "-o", "json")) as V1Pod;
+      const copied = await pod();
+      // Another agent of the host finds it, by the key of the host.
+      await driver.close();
+      const next = open({ hostId });
+      expect(await find(next, plan)).toMatchObject({ state: "running", identity: before.identity });
+      await kubectl("delete", "pod", podNameOf(plan.instanceId), "-n", "stoker", "--wait=true");
+      const { name, labels, annotations } = copied.metadata ?? {};
+      const server = { ...copied.spec?.containers[0], image: "registry.example.com/evil:1" };
+      await apply({
+        ...{ apiVersion: "v1", kind: "Pod", metadata: { name, namespace: "stoker", labels, annotations } },
+        spec: { ...copied.spec, containers: [server] },
+      });
+      await vi.waitFor(async () => expect((await pod()).status?.phase).toBe("Running"), patient);
+      const forged = (await pod()).metadata?.uid;
+      const foreign = { state: "exited", endedBy: { code: "pod_not_ours" } };
+      expect(await find(next, plan)).toMatchObject({ ...foreign, identity: forged });
+      expect(await next.logs(plan.instanceId, { limit: 10 }, signal())).toEqual([]);
+      await vi.waitFor(() => next.start(plan, signal()), patient);
+      const own = await until(next, plan, "running");
+      expect([before.identity, forged]).not.toContain(own.identity);
+      const patch = '[{"op":"replace","path":"/spec/containers/0/image","value":"registry.example.com/evil:1"}]';
+      await kubectl("patch", "pod", name ?? "", "-n", "stoker", "--type=json", "-p", patch);
+      expect(await find(next, plan)).toMatchObject({ ...foreign, identity: own.identity });
+      await next.remove(plan.instanceId, signal());
+      expect(await find(next, plan)).toBeUndefined();
     });
 
     it("count as running while their node says nothing, and as gone once the node is removed from the cluster", {

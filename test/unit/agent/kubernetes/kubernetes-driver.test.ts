@@ -4,10 +4,12 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { KubernetesDriver } from "../../../../agent/kubernetes/kubernetes-driver.ts";
 import { annotationsOf, labelsOf, podNameOf } from "../../../../agent/kubernetes/pod-labels.ts";
+import { sealingPatch } from "../../../../agent/kubernetes/pod-seal.ts";
 import type { ContainerPlan } from "../../../../agent/reconcile/driver.ts";
+import { openTextSeal } from "../../../../agent/state/text-seal.ts";
 import type { DeploymentId, InstanceId } from "../../../../proto/ids.ts";
 
 const hostId = "host-1";
@@ -27,11 +29,19 @@ const plan: ContainerPlan = {
   shmBytes: 0,
 };
 const name = podNameOf(plan.instanceId);
-const ourPod = {
+const seals = mkdtempSync(join(tmpdir(), "stoker-seal-"));
+afterAll(() => rmSync(seals, { recursive: true }));
+const seal = openTextSeal(join(seals, "key"), pino({ level: "silent" }));
+const createdPod = {
   metadata: { name, uid: "pod-1", labels: labelsOf(hostId, plan.instanceId), annotations: annotationsOf(plan) },
-  spec: { containers: [{ name: "server" }] },
+  spec: { containers: [{ name: "server", image: "r/i:1" }] },
   status: { phase: "Pending" },
 };
+const withSeal = (pod: typeof createdPod, by = seal) => {
+  const value = sealingPatch(by, pod)[1]?.value;
+  return { ...pod, metadata: { ...pod.metadata, annotations: { ...pod.metadata.annotations, "stoker.seal": value } } };
+};
+const ourPod = withSeal(createdPod);
 
 /** An API server that replies from `answers` ("METHOD KIND"), and otherwise that there is no such object. */
 async function openOn(answers: Record<string, readonly [number, object]>) {
@@ -66,6 +76,7 @@ async function openOn(answers: Record<string, readonly [number, object]>) {
     runtimeImage: "r/i:1",
     pod: {},
     gpus: { kind: "claim", deviceClass: "gpu.nvidia.com" },
+    seal,
     log: pino({ level: "silent" }),
   });
   const close = async () => {
@@ -87,13 +98,35 @@ describe("the start of a Pod", () => {
     return { outcome, changes: asked.filter((what) => /pods|resourceclaims/.test(what) && !what.startsWith("GET")) };
   };
 
-  it("creates the claim, then the Pod, and gives it the claim", async () => {
-    const { outcome, changes } = await start({ "POST pods": [201, ourPod] });
+  it("creates the claim, then the Pod, which it seals, and gives it the claim", async () => {
+    const { outcome, changes } = await start({ "POST pods": [201, createdPod] });
     expect(outcome).toBeUndefined();
-    expect(changes).toEqual(["POST resourceclaims", "POST pods", "PATCH resourceclaims"]);
+    expect(changes).toEqual(["POST resourceclaims", "POST pods", "PATCH pods", "PATCH resourceclaims"]);
   });
 
-  it("gives the claim also to the Pod that an interrupted start created", async () => {
+  it.each([
+    ["has no seal", createdPod],
+    ["has the seal of another Pod", { ...ourPod, metadata: { ...ourPod.metadata, uid: "pod-2" } }],
+    ["has another image than was sealed", { ...ourPod, spec: { containers: [{ name: "server", image: "r/evil:1" }] } }],
+    [
+      "has another container besides",
+      { ...ourPod, spec: { containers: [...ourPod.spec.containers, { name: "x", image: "y" }] } },
+    ],
+    [
+      "was sealed with another key",
+      withSeal(createdPod, openTextSeal(join(seals, "other"), pino({ level: "silent" }))),
+    ],
+  ])("deletes a Pod of its name and labels that %s", async (_, pod) => {
+    const { outcome, changes } = await start({
+      "GET pods": [200, pod],
+      // So that the start ends here instead of waiting for its end.
+      "DELETE pods": [403, { message: "no" }],
+    });
+    expect(outcome).toBeInstanceOf(Error);
+    expect(changes).toEqual(["DELETE pods"]);
+  });
+
+  it("gives the claim also to the Pod that an interrupted start created and sealed", async () => {
     const { outcome, changes } = await start({ "GET pods": [200, ourPod] });
     expect(outcome).toBeUndefined();
     expect(changes).toEqual(["PATCH resourceclaims"]);
