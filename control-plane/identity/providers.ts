@@ -125,5 +125,10 @@ function refuse(outcome: ProviderOutcome): void {
         "projects_of_group",
         "A project of the rules does not exist in the provider's organisation. `GET /v1/projects` lists its projects.",
       );
+    case "no_default_project":
+      throw badProvider(
+        "default_project_ids",
+        "Where groups have projects, members of no such group need default projects: without them they could use any project.",
+      );
   }
 }

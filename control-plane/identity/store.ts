@@ -48,7 +48,8 @@ export type ProviderOutcome =
   | "issuer_taken"
   | "domain_taken"
   | "no_organization"
-  | "no_project";
+  | "no_project"
+  | "no_default_project";
 
 export interface ProviderStore {
   /** Oldest first. */

@@ -2077,7 +2077,7 @@ export interface Responses {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
     };
     /**
-     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     * Projects of the organisation for members none of whose groups has projects, the default first. Required where a group has projects; empty: any project, or none
      *
      * @maxItems 20
      */
@@ -2153,7 +2153,7 @@ export interface Responses {
         [k: string]: "admin" | "developer" | "billing" | "viewer";
       };
       /**
-       * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+       * Projects of the organisation for members none of whose groups has projects, the default first. Required where a group has projects; empty: any project, or none
        *
        * @maxItems 20
        */
@@ -2229,7 +2229,7 @@ export interface Responses {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
     };
     /**
-     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     * Projects of the organisation for members none of whose groups has projects, the default first. Required where a group has projects; empty: any project, or none
      *
      * @maxItems 20
      */
@@ -2304,7 +2304,7 @@ export interface Responses {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
     };
     /**
-     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     * Projects of the organisation for members none of whose groups has projects, the default first. Required where a group has projects; empty: any project, or none
      *
      * @maxItems 20
      */
@@ -2379,7 +2379,7 @@ export interface Responses {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
     };
     /**
-     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     * Projects of the organisation for members none of whose groups has projects, the default first. Required where a group has projects; empty: any project, or none
      *
      * @maxItems 20
      */
@@ -2742,7 +2742,7 @@ export interface Responses {
       [k: string]: "admin" | "developer" | "billing" | "viewer";
     };
     /**
-     * Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none
+     * Projects of the organisation for members none of whose groups has projects, the default first. Required where a group has projects; empty: any project, or none
      *
      * @maxItems 20
      */

@@ -276,6 +276,9 @@ describe("groups", () => {
     if (!admin) throw new Error("the founder is no member");
     const made = async (name: string) => (await features.projects.create(organization, name, null, act)).project;
     const [search, ads, other] = [await made("search"), await made("ads"), await made("other")];
+    await expect(
+      features.identityProviders.change(provider.id, { projectsOfGroup: { engineers: [search] } }, act),
+    ).rejects.toMatchObject({ param: "default_project_ids" });
     const rules = { defaultProjects: [other], projectsOfGroup: { engineers: [search], leads: [ads, search] } };
     await features.identityProviders.change(provider.id, rules, act);
     await expect(

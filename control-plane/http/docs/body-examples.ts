@@ -154,6 +154,7 @@ const account: Examples = {
     client_secret: "from the provider",
     domains: ["acme.com"],
     role_of_group: { engineers: "developer" },
+    default_project_ids: ["9dR2cXw7Tb1e9dR2"],
     projects_of_group: { engineers: ["4kQ0bYx1Za9c4kQ0"] },
   },
   "PATCH /v1/admin/identity-providers/{id}": { is_enforced: true },

@@ -47,7 +47,7 @@ const rules = {
     maxItems: 20,
     uniqueItems: true,
     description:
-      "Projects of the organisation for members none of whose groups has projects, the default first. Empty: any project, or none",
+      "Projects of the organisation for members none of whose groups has projects, the default first. Required where a group has projects; empty: any project, or none",
   }),
   projects_of_group: Type.Record(
     Type.String({ minLength: 1, maxLength: 256, pattern: "^[^\\u0000]*$" }),

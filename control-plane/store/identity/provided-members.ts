@@ -225,7 +225,7 @@ async function endMember(trx: Trx, organization: AccountId, member: FoundMember,
   act.accounts.add(organization);
 }
 
-/** A full organisation gets nobody more, and the sign-in goes on: the audit log says so. */
+/** Who cannot become a member, because the organisation is full for example, signs in without it: the audit log says so. */
 async function addMembers(
   trx: Trx,
   organization: AccountId,
@@ -241,6 +241,11 @@ async function addMembers(
   const refused: AccountId[] = [];
   for (const { person, role, projects } of people) {
     if (space <= 0 || (await countOrganizations(trx, person)) >= memberLimits.organizations) {
+      refused.push(person);
+      continue;
+    }
+    // Without their projects they could use any: the next sign-in finds rules without the one that is being deleted.
+    if (!(await lockProjects(trx, organization, projects))) {
       refused.push(person);
       continue;
     }
@@ -278,7 +283,7 @@ async function setProvidedProjects(
   projects: readonly ProjectId[],
   act: Acting,
 ): Promise<void> {
-  // Rules name no deleted projects, except while one is being deleted: the next sign-in then sets them.
+  // Rules name no deleted projects, except while one is being deleted: the next sign-in then sets them, and until then the earlier ones bind.
   if (!(await lockProjects(trx, organization, projects))) return;
   await trx
     .updateTable("member")
