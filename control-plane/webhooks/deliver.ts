@@ -3,6 +3,7 @@
 
 import type { Logger } from "pino";
 import { randomId } from "../../proto/ids.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
 import { unixSeconds } from "../../proto/unix-seconds.ts";
 import { AccountLoad, mib } from "./account-load.ts";
 import { type ClaimLoop, createClaimLoop } from "./claim-loop.ts";
@@ -32,7 +33,7 @@ export interface DeliverDeps extends SendDeps {
 }
 
 export function createDeliveries(deps: DeliverDeps): ClaimLoop {
-  const unixMs = deps.unixMs ?? Date.now;
+  const unixMs = deps.unixMs ?? steadyTime.nowMs;
   const random = deps.random ?? Math.random;
   const hosts = new HostCalls();
   const load = new AccountLoad(limits);

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Logger } from "pino";
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { createClaimedRuns, type RunError } from "./claimed-runs.ts";
 import { callerOf, type JobAnswer, type RunJob } from "./job.ts";
@@ -27,7 +28,7 @@ export interface JobsDeps {
 
 export function createJobRuns(deps: JobsDeps) {
   const { store, links } = deps;
-  const unixMs = deps.unixMs ?? Date.now;
+  const unixMs = deps.unixMs ?? steadyTime.nowMs;
 
   async function end(
     { requestId, claim, origin }: ClaimedJob,

@@ -234,6 +234,39 @@ describe("due calls", () => {
     expect([looks, silent]).toEqual([10, []]);
   });
 
+  it("are signed at the database's time where the wall clock of the control plane is an hour ahead", async () => {
+    const delivery = { webhookId: "msg_1", claim: "c", account: "ada" as never, url: `${receiver.origin}/`, host: "h" };
+    receiver.answer((_, res) => res.writeHead(200).end());
+    const ending = new AbortController();
+    const signedAt: number[] = [];
+    const waiting = [{ ...delivery, body: Buffer.from("{}"), attempts: 0, tries: 0 }];
+    const nowMs = Date.now();
+    vi.useFakeTimers({ toFake: ["Date"], now: nowMs + 3_600_000 });
+    const calls = createDeliveries({
+      store: {
+        claimDeliveries: async () => waiting.splice(0),
+        noteAttempt: async () => {
+          ending.abort();
+          return true;
+        },
+      },
+      secrets: {
+        sign: async (_account, _id, atMs) => {
+          signedAt.push(atMs);
+          return "v1,signature";
+        },
+      },
+      targets: createTargets({ allowsPrivate: true, blocked: [] }),
+      metrics: createWebhookMetrics(new Registry()),
+      log,
+      clockScale: 0,
+      claimScale: 1,
+    });
+    await calls.run(ending.signal).finally(() => vi.useRealTimers());
+    expect(signedAt).toHaveLength(1);
+    expect(Math.abs((signedAt[0] ?? 0) - nowMs)).toBeLessThan(600_000);
+  });
+
   it("are attempted eight times at most, with one id and the same bytes", async () => {
     const world = await openWebhooks(postgres);
     const account = await world.account(0n);
