@@ -5,9 +5,9 @@ import { median } from "./load.ts";
 export interface Figure extends Omit<FigureHistory, "results"> {
   /** Unique within the bench. */
   readonly name: string;
-  /** Of the rounds, or one of all of them. */
+  /** One value for each round, or a single value. */
   readonly values: readonly number[];
-  /** Of all rounds. Default: the median. */
+  /** Value of the whole run. Default: the median of the rounds. */
   readonly value?: number;
 }
 
@@ -16,7 +16,7 @@ export interface Figures {
   judge(figure: Figure): string;
 }
 
-/** Of `npm run bench -- NAME --rounds N --only PART`. */
+/** Options of `npm run bench -- NAME --rounds N --only PART`. */
 export interface BenchOptions {
   readonly rounds: number;
   readonly only: string | undefined;

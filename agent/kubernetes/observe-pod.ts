@@ -33,8 +33,15 @@ export function observePod(pod: V1Pod): Observed | undefined {
 export function asForeign(seen: Observed, { metadata }: V1Pod): Observed {
   const { instanceId, deployId, generation, claimedGpus, identity } = seen;
   return {
-    ...{ instanceId, deployId, generation, identity, ...(claimedGpus ? { claimedGpus } : {}) },
-    ...{ state: "exited", exitCode: undefined, signal: undefined, oomKilled: false },
+    instanceId,
+    deployId,
+    generation,
+    identity,
+    ...(claimedGpus ? { claimedGpus } : {}),
+    state: "exited",
+    exitCode: undefined,
+    signal: undefined,
+    oomKilled: false,
     finishedAtMs: timeOf(metadata?.creationTimestamp) ?? 0,
     endedBy: {
       code: "pod_not_ours",

@@ -2,7 +2,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { ownedOf } from "./pod-labels.ts";
 
-/** Of this host, with a key that never leaves it. */
+/** Encrypts and authenticates with a key that never leaves this host. */
 export interface Seal {
   seal(text: string): string;
   /** Throws for what it did not seal. */

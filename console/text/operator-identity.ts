@@ -30,7 +30,8 @@ export const text = {
   projectsHint: "One per line: GROUP = PROJECT IDS, separated by commas. New keys of a group's members belong to them.",
   badProjects: (line: string) => `“${line}” is not GROUP = PROJECT IDS.`,
   defaultProjects: "Projects without such a group",
-  defaultProjectsHint: "Project ids, separated by commas, the default first. Empty: any project, or none.",
+  defaultProjectsHint:
+    "Project ids, separated by commas, the default first. Required where a group has projects. Empty: any project, or none.",
   redirect: "Redirect URI",
   add: "Add a provider",
   create: "Add",

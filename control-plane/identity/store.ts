@@ -22,7 +22,7 @@ export interface ProviderRules {
   readonly defaultRole: ProvidedRole | null;
   readonly groupsClaim: string;
   readonly roleOfGroup: Readonly<Record<string, ProvidedRole>>;
-  /** Of the organisation, the default first: those of members none of whose groups has projects; empty: any project, or none. */
+  /** Projects for members whose groups have none, the default first. Not empty where a group has projects; empty: any project, or none. */
   readonly defaultProjects: readonly ProjectId[];
   readonly projectsOfGroup: Readonly<Record<string, readonly ProjectId[]>>;
 }

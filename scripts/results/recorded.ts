@@ -1,5 +1,4 @@
-// What test and bench runs record: those of this machine in `.cache/results`, and the last of each in `docs/results`
-// (`npm run report`).
+// Results of test and bench runs: this machine's in `.cache/results`, and the published ones in `docs/results` (`npm run report`).
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
@@ -70,7 +69,7 @@ export function addFigures(folder: string, figures: Figures): void {
   write(folder, "figures.json", all);
 }
 
-/** Of this moment. Outside of a repository the commit is `unknown`. */
+/** The date and the commit now. Outside of a repository the commit is `unknown`. */
 export function origin(): Origin {
   const git = (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: "pipe" }).trim();
   let commit = "unknown";

@@ -212,7 +212,12 @@ export function createMemberStore(db: Db): MemberStore {
         await insertMember(
           trx,
           {
-            ...{ id: member.id, organization, person, name: "", role: used.role, source: "invited" },
+            id: member.id,
+            organization,
+            person,
+            name: "",
+            role: used.role,
+            source: "invited",
             projects: used.projectIds,
           },
           act,

@@ -225,7 +225,7 @@ async function endMember(trx: Trx, organization: AccountId, member: FoundMember,
   act.accounts.add(organization);
 }
 
-/** Who cannot become a member, because the organisation is full for example, signs in without it: the audit log says so. */
+/** A sign-in succeeds also where the person cannot become a member, for example of a full organisation: the audit log says so. */
 async function addMembers(
   trx: Trx,
   organization: AccountId,

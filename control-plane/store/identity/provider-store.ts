@@ -191,7 +191,7 @@ async function projectRefusal(
 ): Promise<"no_project" | "no_default_project" | undefined> {
   const projects = new Set([...rules.defaultProjects, ...Object.values(rules.projectsOfGroup).flat()]);
   if (projects.size === 0) return undefined;
-  // Who leaves the last of these groups would otherwise be bound to no project.
+  // Without default projects a member who leaves the last of these groups could use any project.
   if (rules.defaultProjects.length === 0) return "no_default_project";
   const { organization } = rules;
   return organization !== null && (await lockProjects(trx, organization, [...projects])) ? undefined : "no_project";

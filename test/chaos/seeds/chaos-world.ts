@@ -18,7 +18,7 @@ import type { Need } from "./schedule.ts";
 export const clockScale = 0.2;
 /** Nano-USD of one output token; prompts are free. */
 export const tokenPrice = 20_000;
-/** What the account of little money has: a few dozen requests. */
+/** Credit of the account that runs out of money: enough for a few dozen requests. */
 export const purseUsd = 0.02;
 const tokens = 60;
 const repo = "acme/tiny-GGUF";
@@ -166,7 +166,18 @@ async function build(ends: Ends): Promise<ChaosWorld> {
   expect(made.status, JSON.stringify(made.body)).toBeLessThan(300);
   const has = new Set<Need>([...(redis ? ["redis" as const] : []), ...(disk ? ["small-disk" as const] : [])]);
   return {
-    ...{ stack, engine, hub, receiver, redis, disk, links, has, admin, tinyModel, tinyDeployment, webhookUrl },
+    stack,
+    engine,
+    hub,
+    receiver,
+    redis,
+    disk,
+    links,
+    has,
+    admin,
+    tinyModel,
+    tinyDeployment,
+    webhookUrl,
     down: new Set(),
     downloads: [],
     morePages: [],

@@ -153,7 +153,12 @@ export function startClients(world: ChaosWorld, seed: number): Clients {
   }
 
   const tiny = (controlPlane: number) => () => ({
-    ...{ controlPlane, agent: 0, model: world.tinyModel, account: world.admin, maxTokens: 2, stream: false },
+    controlPlane,
+    agent: 0,
+    model: world.tinyModel,
+    account: world.admin,
+    maxTokens: 2,
+    stream: false,
   });
   const running = [1, 2].flatMap((at) => [
     keepAsking(at, requestOf(at, world.admin, true)),
