@@ -1,4 +1,5 @@
 // The generated pages: what each guarantee's tests said last, and the last figures of each bench.
+import { slug } from "github-slugger";
 import { type Line, plot } from "../../simulator/plot.ts";
 import { isMet, text } from "./compare.ts";
 import type { FigureHistory, Figures, TestResult, Tests } from "./recorded.ts";
@@ -37,7 +38,7 @@ export function withResults(page: string, table: string): string {
 export function guaranteeTable(pages: Readonly<Record<string, string>>, tests: Tests): string {
   const rows = Object.entries(pages).flatMap(([file, page]) =>
     guaranteesOf(page).map(({ title, tests: paths }) => {
-      const link = `[${title}](${file}#${anchorOf(title)})`;
+      const link = `[${title}](${file}#${slug(title)})`;
       return `| ${link} | ${paths.length} | ${verdictOf(paths, tests)} |`;
     }),
   );
@@ -61,12 +62,6 @@ function passedText(results: readonly TestResult[]): string {
   const atNight = nightly === 0 ? "" : `, ${nightly} of the files at night`;
   return `${count} tests passed, the oldest on ${oldest.on} at \`${oldest.commit}\`${atNight}`;
 }
-
-const anchorOf = (title: string): string =>
-  title
-    .toLowerCase()
-    .replace(/[^\w -]/g, "")
-    .replaceAll(" ", "-");
 
 const benchOf = (key: string): string => key.slice(0, key.indexOf(":"));
 const nameOf = (key: string): string => key.slice(key.indexOf(":") + 2);
