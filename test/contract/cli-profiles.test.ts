@@ -18,8 +18,8 @@ afterAll(async () => {
 });
 
 /** Without STOKER_HOST and STOKER_API_KEY. */
-const stoker = (args: readonly string[], input?: string) =>
-  runCli(edge, "", args, { input, env: { STOKER_HOST: "", STOKER_API_KEY: "", XDG_CONFIG_HOME: home } });
+const stoker = (args: readonly string[], input?: string, host = "") =>
+  runCli(edge, "", args, { input, env: { STOKER_HOST: host, STOKER_API_KEY: "", XDG_CONFIG_HOME: home } });
 
 it("stores a key in a named profile, lists all and switches between them", async () => {
   const set = (name: string, key: string) =>
@@ -56,5 +56,7 @@ it("removes the profile in use with its key at logout", async () => {
   expect(code, err).toBe(0);
   expect(err).toContain("Removed profile work.\nLeft: fleet. Choose one: stoker auth use NAME\n");
   expect(readFileSync(join(home, "stoker", "config.json"), "utf8")).not.toContain(apiKey);
-  expect(await stoker(["deploy", "list"])).toMatchObject({ code: 3, err: expect.stringContaining("No API key") });
+  // Another machine: for a server on this one, the key that `up` left in this clone would count.
+  const elsewhere = await stoker(["deploy", "list"], undefined, "http://stoker.invalid");
+  expect(elsewhere).toMatchObject({ code: 3, err: expect.stringContaining("No API key") });
 }, 60_000);

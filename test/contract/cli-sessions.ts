@@ -49,7 +49,8 @@ export async function runStep(
 ): Promise<readonly string[]> {
   const chunks: Buffer[] = [];
   const keep = (chunk: Buffer): void => void chunks.push(chunk);
-  const all = { PATH: process.env["PATH"], HOME: folder, COLUMNS: String(columns), ...env };
+  // Commands also look for the data folder beside their program, where `up` of this clone may have left one.
+  const all = { PATH: process.env["PATH"], HOME: folder, STOKER_DATA: ".stoker", COLUMNS: String(columns), ...env };
   const code = await runHere(wordsOf(command).slice(1), all, { out: keep, err: keep }, folder);
   const text = Buffer.concat(chunks).toString().replace(/\n$/, "");
   return [...(text === "" ? [] : text.split("\n")), ...(code ? [`[exit ${code}]`] : [])];
