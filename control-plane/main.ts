@@ -81,7 +81,7 @@ import { createAgents } from "./wiring/agent-instances.ts";
 import { createAudit } from "./wiring/audit.ts";
 import { openBatches } from "./wiring/batches.ts";
 import { createBilling, paymentProvider } from "./wiring/billing.ts";
-import { createReportDatabase, followDatabaseTime, waitForDatabase } from "./wiring/database.ts";
+import { createReportDatabase, followDatabaseTime, runError, waitForDatabase } from "./wiring/database.ts";
 import { createDeploymentFeatures } from "./wiring/deployments.ts";
 import { openFiles } from "./wiring/files.ts";
 import { createFleet } from "./wiring/fleet.ts";
@@ -663,4 +663,4 @@ function inStartOrder(
   ];
 }
 
-await main().catch(exitWithError);
+await main().catch((error: unknown) => exitWithError(runError(error)));

@@ -78,8 +78,11 @@ export class ServiceError<Params extends ErrorParams = ErrorParams> extends Erro
 
 /** A start that cannot succeed until the operator acts. The message is for the operator. */
 export class OperatorError extends Error {
-  /** EX_CONFIG of sysexits.h where another start fails the same way: `up` prints the message and stops. */
-  readonly exitCode: 1 | 78 = 1;
+  /**
+   * Of sysexits.h: EX_CONFIG (78) where another start fails the same way, so that `up` prints the message and stops; EX_TEMPFAIL (75) where
+   * another start may succeed without the operator.
+   */
+  readonly exitCode: 1 | 75 | 78 = 1;
 }
 
 type Declare = (code: ErrorCode, message: string, facts?: ErrorFacts) => ServiceError;

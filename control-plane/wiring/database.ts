@@ -6,13 +6,25 @@ import { steadyTime } from "../../proto/steady-time.ts";
 import type { ControlPlaneConfig } from "../config.ts";
 import { OperatorError } from "../service-error.ts";
 import { databaseTimeMs, type OpenDatabase } from "../store/core/database.ts";
-import { isDatabaseUnavailable } from "../store/core/outage.ts";
+import { codeOf, isDatabaseUnavailable } from "../store/core/outage.ts";
 import { openReportDatabase, type ReportDatabase } from "../store/core/report-database.ts";
 
 /** The message is for the operator: what happened, why, what to do. */
 export class DatabaseNotReached extends OperatorError {
   override readonly name = "DatabaseNotReached";
+  override readonly exitCode = 75;
 }
+
+/** Returns the error of a start or stop; one of PostgreSQL, which was reachable before, becomes a DatabaseNotReached. */
+export function runError(error: unknown): unknown {
+  if (error instanceof OperatorError || !isDatabaseUnavailable(error)) return error;
+  // A file that is missing has the code of a missing socket.
+  if (codeOf(error) === "ENOENT" && (error as NodeJS.ErrnoException).syscall !== "connect") return error;
+  const what = `PostgreSQL failed while the control plane started or stopped (${reasonOf(error)}). Start it again.`;
+  return new DatabaseNotReached(what, { cause: error });
+}
+
+const reasonOf = (error: unknown): string => (error instanceof Error && error.message ? error.message : codeOf(error));
 
 /** Retries `work` until the database is reachable, for at most `limitMs`. Throws other errors at once. */
 export async function waitForDatabase<T>(
@@ -37,9 +49,8 @@ export async function waitForDatabase<T>(
 
 function sentence({ url, limitMs }: { readonly url: string; readonly limitMs: number }, error: unknown): string {
   const at = URL.parse(url);
-  const why = error instanceof Error && error.message ? error.message : String((error as { code?: string }).code);
   return (
-    `PostgreSQL at ${at?.host ?? "the address of DATABASE_URL"} could not be reached within ${limitMs / 1000} s (${why}). ` +
+    `PostgreSQL at ${at?.host ?? "the address of DATABASE_URL"} could not be reached within ${limitMs / 1000} s (${reasonOf(error)}). ` +
     "Start it, or correct DATABASE_URL."
   );
 }

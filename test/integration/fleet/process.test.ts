@@ -219,7 +219,7 @@ describe("the control plane's process", () => {
     };
     expect(await fails({ DATABASE_URL: "", STOKER_PORT: "x" })).toMatch(/DATABASE_URL is required.*STOKER_PORT/s);
     const away = { DATABASE_URL: "postgresql://nobody:hunter2@127.0.0.1:1/x", STOKER_DATABASE_WAIT_SECONDS: "0.3" };
-    expect(await fails(away)).toMatch(
+    expect(await fails(away, 75)).toMatch(
       /PostgreSQL at 127\.0\.0\.1:1 could not be reached within 0\.3 s .* correct DATABASE_URL/,
     );
     expect(output).not.toContain("hunter2");
