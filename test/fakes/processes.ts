@@ -14,6 +14,18 @@ import { atWorkerEnd } from "./worker-end.ts";
 const startLimitMs = 150_000;
 const root = join(import.meta.dirname, "../..");
 
+/** How a process ended. */
+export interface Exit {
+  /** Name of its part, such as `control-plane-2`, or `control-plane` for the first, or `agent-1`. */
+  readonly name: string;
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** Signal that this part's `kill9` or `stop` sent before. */
+  readonly sent: NodeJS.Signals | undefined;
+  /** End of what it wrote. */
+  readonly output: string;
+}
+
 export interface Part {
   readonly pid: number;
   /** SIGKILL; returns when it is gone. */
@@ -79,12 +91,21 @@ export interface StackOptions {
   readonly programs?: { readonly controlPlane: string; readonly agent: string };
   /** Folder for the files of PostgreSQL. */
   readonly databaseParent?: string;
+  /** Called at each end of a process, also of one that the test killed. */
+  readonly onExit?: (exit: Exit) => void;
   /** Commits wait for a disk, as where the test kills servers in the middle of them. Default: memory where there is space. */
   readonly isDatabaseOnDisk?: boolean;
 }
 
-function part(name: string, program: string, logFile: string, base: Readonly<Record<string, string>>): Part {
+function part(
+  name: string,
+  program: string,
+  logFile: string,
+  base: Readonly<Record<string, string>>,
+  onExit: (exit: Exit) => void = () => {},
+): Part {
   let child: ChildProcess | undefined;
+  let sent: NodeJS.Signals | undefined;
   let current = program;
   atWorkerEnd(() => child?.kill("SIGKILL"));
   const gone = (c: ChildProcess) => c.exitCode !== null || c.signalCode !== null;
@@ -92,6 +113,7 @@ function part(name: string, program: string, logFile: string, base: Readonly<Rec
     const c = child;
     if (!c || gone(c)) return c?.exitCode ?? null;
     const exited = new Promise<number | null>((resolve) => c.once("exit", (code) => resolve(code)));
+    sent = signal;
     c.kill(signal);
     return exited;
   };
@@ -111,9 +133,20 @@ function part(name: string, program: string, logFile: string, base: Readonly<Rec
         env: { NODE_COMPILE_CACHE: compileCache, ...process.env, ...base, ...env },
         stdio: ["pipe", "pipe", "pipe"],
       });
-      const log = createWriteStream(logFile, { flags: "a" });
-      child.stdout?.pipe(log, { end: false });
-      child.stderr?.pipe(log, { end: false });
+      sent = undefined;
+      const file = createWriteStream(logFile, { flags: "a" });
+      let output = "";
+      for (const stream of [child.stdout, child.stderr]) {
+        stream?.pipe(file, { end: false });
+        stream?.on("data", (bytes: Buffer) => {
+          output = (output + bytes.toString()).slice(-4_000);
+        });
+      }
+      const one = child;
+      one.once("exit", (code, signal) => {
+        const exit = { name, code, signal, sent };
+        one.once("close", () => onExit({ ...exit, output }));
+      });
     },
     kill9: async () => void (await end("SIGKILL")),
     stop: () => end("SIGTERM"),
@@ -153,7 +186,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     const clientPort = await link(httpPort, "client", `control-plane-${n}`);
     const name = n === 1 ? "control-plane" : `control-plane-${n}`;
     const portsFile = join(folder, `${name}.json`);
-    const process = part(name, mains.controlPlane, join(folder, `${name}.log`), {
+    const env = {
       STOKER_HOST: "127.0.0.1",
       STOKER_PORT: String(httpPort),
       STOKER_ADMIN_PORT: "0",
@@ -164,14 +197,15 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       STOKER_PORTS_FILE: portsFile,
       ...options.controlPlaneEnv,
       ...options.replicaEnv?.(n),
-    });
+    };
+    const process = part(name, mains.controlPlane, join(folder, `${name}.log`), env, options.onExit);
     controlPlanes.push(Object.assign(process, { url: `http://127.0.0.1:${clientPort}`, portsFile }));
   }
   const controlPlane = controlPlanes[0] as ControlPlane;
   const agents: Part[] = [];
   const agentEnvs: Readonly<Record<string, string>>[] = [];
   const agentLike = (n: number, env: Readonly<Record<string, string>>) =>
-    part(`agent ${n}`, mains.agent, join(folder, `agent-${n}.log`), { ...agentEnvs[n - 1], ...env });
+    part(`agent-${n}`, mains.agent, join(folder, `agent-${n}.log`), { ...agentEnvs[n - 1], ...env }, options.onExit);
   for (let n = 1; n <= (options.agents ?? 1); n += 1) {
     const control: string[] = [];
     for (const [i, port] of rpcPorts.entries())

@@ -3,7 +3,7 @@
 // the first line of the model itself (a container is given no other file):
 //   {"exitCode": 1, "exitAfterMs": 100, "lines": ["..."], "holdBytes": 1e9, "loadMs": 300, "ignoreTerm": true, "crashOnce": "file"}
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
@@ -34,6 +34,8 @@ interface Script {
   readonly dieOn?: string;
   /** A request that contains this text is never answered, nor is any after it. */
   readonly stallOn?: string;
+  /** Receives a line `ID TOKENS` for each complete reply before it leaves, ID as in `x-stoker-request-id`. */
+  readonly bookFile?: string;
 }
 
 const env = process.env;
@@ -150,6 +152,7 @@ const server = createServer((req, res) => {
       const adapter = [...adapters].find((name) => text.includes(`"model":"${name}"`));
       if (text.includes('"stream":true')) return stream(res, Number(/"max_tokens":(\d+)/.exec(text)?.[1] ?? 2));
       tokens += 2;
+      if (script.bookFile) appendFileSync(script.bookFile, `${req.headers["x-stoker-request-id"]} 2\n`);
       const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
       send(200, { object: "text_completion", pid: process.pid, choices: [{ text: adapter ?? "tiny words" }], usage });
     });

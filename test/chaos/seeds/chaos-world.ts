@@ -7,11 +7,12 @@ import { pathToFileURL } from "node:url";
 import { expect, vi } from "vitest";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
 import { type FakeHub, startHub } from "../../fakes/hub.ts";
-import { endInstances, type Stack, startStack } from "../../fakes/processes.ts";
+import { type Exit, endInstances, type Stack, startStack } from "../../fakes/processes.ts";
 import { hasRedis, startRedis, type TestRedis } from "../../fakes/redis.ts";
 import { mountSmallDisk, type SmallDisk } from "../../fakes/small-disk.ts";
 import { startTcpLink, type TcpLink } from "../../fakes/tcp-link.ts";
 import { startWebhookReceiver, type WebhookReceiver } from "../../fakes/webhook-receiver.ts";
+import { unexpectedEnd } from "./exits.ts";
 import type { Need } from "./schedule.ts";
 
 /** Clocks of hosts and slices: of a host's lease of 20 s, and of the 60 s after which it is lost. */
@@ -47,8 +48,14 @@ export interface ChaosWorld {
   /** Model whose instances agents start. */
   readonly tinyModel: string;
   readonly tinyDeployment: string;
+  /** Output tokens of each attempt that an engine ran, by its own book; keys are `<request id>.<attempt>`. */
+  ran(): ReadonlyMap<string, number>;
   /** Processes that a fault has killed and will start again. */
   readonly down: Set<string>;
+  /** Agents that will kill themselves at their next usage record. */
+  readonly armed: Set<string>;
+  /** Ends of processes that no fault caused, in words. */
+  readonly crashes: string[];
   /** Metrics pages that are read beside those of the processes. */
   readonly morePages: string[];
   /** Deployments that were made while downloads failed. */
@@ -93,8 +100,12 @@ async function build(ends: Ends): Promise<ChaosWorld> {
     rmSync(path, { recursive: true, force: true, maxRetries: 5 }),
   );
   const models = [1, 2, 3].map((n) => `fake/model-${n}`);
-  const engine = ends.add(await startFakeEngine({ models, tokens, tokenMs: 2 }), (one) => one.close());
-  const files = { "tiny.Q4_K_M.gguf": Buffer.concat([Buffer.from("GGUF"), Buffer.alloc(200_000, 7)]) };
+  const engine = ends.add(await startFakeEngine({ models, tokens, tokenMs: 2, logLimit: 1_000_000 }), (one) =>
+    one.close(),
+  );
+  const bookFile = join(folder, "tiny-book");
+  writeFileSync(bookFile, "");
+  const files = { "tiny.Q4_K_M.gguf": Buffer.from(`GGUF tiny\n${JSON.stringify({ bookFile }).padEnd(200_000)}`) };
   const hub = ends.add(await startHub({ repo, files }), (one) => one.close());
   const receiver = ends.add(await startWebhookReceiver(), (one) => one.close());
   const redis = hasRedis ? ends.add(await startRedis(), (one) => one.stop()) : undefined;
@@ -120,6 +131,13 @@ async function build(ends: Ends): Promise<ChaosWorld> {
     const preload = pathToFileURL(join(import.meta.dirname, "../../fakes/stepped-clock.ts"));
     return { NODE_OPTIONS: `--import=${preload}`, STOKER_TEST_CLOCK_FILE: at(`clock-${name}`) };
   };
+  const armed = new Set<string>();
+  const crashes: string[] = [];
+  const onExit = (exit: Exit) => {
+    const isArmed = exit.signal === "SIGKILL" && exit.sent === undefined && armed.delete(exit.name);
+    const what = unexpectedEnd(exit, isArmed);
+    if (what) crashes.push(what);
+  };
   const agentEnv = (n: number) => ({
     ...clock(`agent-${n}`),
     STUB_FAULT_FILE: at(`gpu-fault-${n}`),
@@ -131,6 +149,7 @@ async function build(ends: Ends): Promise<ChaosWorld> {
       replicas: 2,
       agents: 3,
       link,
+      onExit,
       controlPlaneEnv: {
         STOKER_HOST_CLOCKS: String(clockScale),
         STOKER_SLICE_CLOCKS: String(clockScale),
@@ -178,6 +197,9 @@ async function build(ends: Ends): Promise<ChaosWorld> {
     tinyModel,
     tinyDeployment,
     webhookUrl,
+    ran: () => ranBy(engine, bookFile),
+    armed,
+    crashes,
     down: new Set(),
     downloads: [],
     morePages: [],
@@ -189,6 +211,15 @@ async function build(ends: Ends): Promise<ChaosWorld> {
     startClone: (n) => startClone(stack, n, at(`clone-${n}`), agentEnv(n)),
     stop: () => ends.run(),
   };
+}
+
+function ranBy(engine: FakeEngine, bookFile: string): ReadonlyMap<string, number> {
+  const ran = new Map(engine.log.map(({ id, sentTokens }) => [id, sentTokens]));
+  for (const line of readFileSync(bookFile, "utf8").split("\n")) {
+    const [id = "", tokens] = line.split(" ");
+    if (tokens !== undefined) ran.set(id, Number(tokens));
+  }
+  return ran;
 }
 
 /** An nvidia-smi of one GPU that nobody uses. */

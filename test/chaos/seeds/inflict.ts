@@ -96,8 +96,11 @@ const inflictions: Readonly<Record<FaultName, Inflict>> = {
   "kill-agent-after-record"(world, { target }) {
     const part = partOf(world, target);
     const fuse = world.fuse(numberOf(target));
+    world.armed.add(target);
     writeFileSync(fuse, "");
     return async () => {
+      // The agent deletes it before it kills itself.
+      if (existsSync(fuse)) world.armed.delete(target);
       rmSync(fuse, { force: true });
       // It died of the fuse, or nobody asked it for anything.
       if (!part.isRunning) part.start();
@@ -244,10 +247,7 @@ export interface Supervisor {
   end(): void;
 }
 
-/**
- * Starts processes again that ended by themselves, as `up`, systemd and Kubernetes do: a control plane ends when PostgreSQL fails while it
- * starts.
- */
+/** Starts processes again that ended by themselves, as `up`, systemd and Kubernetes do. Whether they may: `exits.ts`. */
 export function supervise({ stack, down }: ChaosWorld): Supervisor {
   let restarts = 0;
   const parts = [...stack.controlPlanes.map((part, i) => ({ name: `control-plane-${i + 1}`, part }))];

@@ -16,7 +16,7 @@ import { type ChaosWorld, tokenPrice } from "./chaos-world.ts";
 import type { Clients, Outcome } from "./clients.ts";
 import type { Inflicted } from "./inflict.ts";
 
-export type Invariant = "I1" | "I2" | "I3" | "I4" | "I5" | "I6" | "I7" | "I8" | "P1";
+export type Invariant = "I1" | "I2" | "I3" | "I4" | "I5" | "I6" | "I7" | "I8" | "P1" | "no-crash";
 
 export interface Violation {
   readonly invariant: Invariant;
@@ -78,10 +78,12 @@ export function createChecker(world: ChaosWorld, clients: Clients, faults: () =>
     return [{ invariant: "I5", what: `expired a minute ago and open: ${stale.map(({ id }) => id).join(", ")}` }];
   }
 
+  const crashed = (): Violation[] => world.crashes.map((what) => ({ invariant: "no-crash", what }));
+
   async function sample(): Promise<readonly Violation[] | undefined> {
     try {
       const accepted = [...clients.accepted];
-      const found = [...(await books(database)), ...(await strayInstances(world, rows))];
+      const found = [...crashed(), ...(await books(database)), ...(await strayInstances(world, rows))];
       found.push(...(await staleLeases(await hasSweeper())));
       const kept = await rows<{ id: string }>("select request_id as id from webhook_job where request_id = any($1)", [
         accepted,
@@ -96,7 +98,7 @@ export function createChecker(world: ChaosWorld, clients: Clients, faults: () =>
       return found;
     } catch {
       calmSinceMs = undefined;
-      return undefined;
+      return world.crashes.length === 0 ? undefined : crashed();
     }
   }
 
@@ -224,7 +226,7 @@ interface Billed {
 
 /** P1 and P33: what came whole is billed exactly, what was cut for no less than came and no more than was sent, and a refusal costs nothing. */
 async function unpaid(
-  { engine }: ChaosWorld,
+  world: ChaosWorld,
   outcomes: readonly Outcome[],
   faults: readonly Inflicted[],
   rows: Rows,
@@ -234,8 +236,14 @@ async function unpaid(
      from usage where not voided and gpu_ms = 0`,
   );
   const billed = new Map(all.map((row) => [row.id, row]));
-  const sent = new Map(engine.log.map((entry) => [entry.id, entry.sentTokens]));
+  const ran = world.ran();
   const found: Violation[] = [];
+  for (const row of all) {
+    const made = ran.get(`${row.id}.${row.attempt}`) ?? 0;
+    if (row.tokens > made || row.charge > made * tokenPrice)
+      found.push({ invariant: "P1", what: `billed for more than the ${made} tokens that ran: ${JSON.stringify(row)}` });
+  }
+  found.push(...(await unpaidWebhooks(world, billed, ran)));
   const wrong = (outcome: Outcome, row: Billed | undefined): string | undefined => {
     if (outcome.kind === "refused") return row && row.charge > 0 ? "refused and billed" : undefined;
     if (!row) return outcome.tokens > 0 && !mayBeFree(outcome, faults) ? "delivered and not billed" : undefined;
@@ -243,11 +251,8 @@ async function unpaid(
     if (outcome.kind === "whole" && (row.tokens !== outcome.tokens || paid !== outcome.tokens))
       return "whole and billed for another number of tokens";
     // Of what was cut the record may say more than was delivered, which is what is paid.
-    if (outcome.kind === "cut" && (paid < outcome.tokens || paid > row.tokens))
-      return "cut and paid for something else";
-    const made = sent.get(`${row.id}.${row.attempt}`);
-    return outcome.agent > 0 && row.tokens > (made ?? 0)
-      ? `billed for more than the ${made} tokens that were sent`
+    return outcome.kind === "cut" && (paid < outcome.tokens || paid > row.tokens)
+      ? "cut and paid for something else"
       : undefined;
   };
   for (const outcome of outcomes) {
@@ -257,6 +262,36 @@ async function unpaid(
     if (why) found.push({ invariant: "P1", what: `${why}: ${JSON.stringify({ outcome, row })}` });
   }
   return found.slice(0, 5);
+}
+
+interface Told {
+  readonly request_id: string;
+  readonly inference_status: { readonly status: "succeeded" | "failed"; readonly cost: number };
+}
+
+/** P1 of requests that no client waits for: what was told as succeeded costs what ran and what the call says, a failure nothing. */
+async function unpaidWebhooks(
+  { stack, receiver }: ChaosWorld,
+  billed: ReadonlyMap<string, Billed>,
+  ran: ReadonlyMap<string, number>,
+): Promise<Violation[]> {
+  const { secret } = (await stack.call("GET", "/v1/webhooks/secret")).body;
+  const told = receiver.calls.map((call) => verified(secret, call) as Told);
+  const found: Violation[] = [];
+  for (const { request_id: id, inference_status: is } of told) {
+    const row = billed.get(id);
+    const made = row && ran.get(`${id}.${row.attempt}`);
+    const isPaid =
+      is.status === "succeeded"
+        ? row?.charge === (made ?? 0) * tokenPrice && row.charge === Math.round(is.cost * 1e9)
+        : (row?.charge ?? 0) === 0;
+    if (!isPaid)
+      found.push({
+        invariant: "P1",
+        what: `told as ${is.status} at ${is.cost}, ${made} tokens ran: ${JSON.stringify({ id, row })}`,
+      });
+  }
+  return found;
 }
 
 /** The gateway that counted and the agent that recorded were both killed during the request: nobody is left who knows (docs/reliability.md). */

@@ -1,11 +1,15 @@
 // One defect for each invariant, planted from outside into a world at rest: edits of the database, a process that nobody wanted, a
 // metrics page that keeps what is gone. Each is taken back.
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { Webhook } from "standardwebhooks";
+import { expect, vi } from "vitest";
 import { query } from "../../e2e/spine/database.ts";
+import type { ControlPlane, Part } from "../../fakes/processes.ts";
+import type { ReceivedCall } from "../../fakes/webhook-receiver.ts";
 import { type ChaosWorld, tokenPrice } from "./chaos-world.ts";
 import type { Invariant } from "./invariants.ts";
 
@@ -15,6 +19,8 @@ export interface Planted {
   /** Returns what takes it back. */
   plant(world: ChaosWorld): Promise<() => unknown>;
 }
+
+const patient = { timeout: 60_000, interval: 100 };
 
 /** An edit as a superuser, whom no trigger stops. */
 const edit =
@@ -36,6 +42,15 @@ export const defects: readonly Planted[] = [
     plant: edit(
       "insert into ledger_entry (transaction_id, book, amount, kind) values ('planted', 'platform_loss', 1, 'planted')",
       "delete from ledger_entry where transaction_id = 'planted'",
+    ),
+  },
+  {
+    invariant: "I1",
+    what: "two transactions that only together sum to 0",
+    plant: edit(
+      `insert into ledger_entry (transaction_id, book, amount, kind)
+         values ('planted-1', 'platform_loss', 1, 'planted'), ('planted-2', 'platform_loss', -1, 'planted')`,
+      "delete from ledger_entry where transaction_id like 'planted-_'",
     ),
   },
   {
@@ -63,7 +78,8 @@ export const defects: readonly Planted[] = [
       "update budget b set lim = p.lim from planted p where p.budget_id = b.budget_id; drop table planted",
     ),
   },
-  { invariant: "I4", what: "an instance that nobody wanted", plant: strayInstance },
+  { invariant: "I4", what: "an instance that nobody wanted", plant: (world) => runningAt(world, "stray", [1]) },
+  { invariant: "I4", what: "an instance that runs on two hosts", plant: runningTwice },
   {
     invariant: "I5",
     what: "a lease without a holder",
@@ -80,6 +96,15 @@ export const defects: readonly Planted[] = [
       `create table planted as select * from webhook_job where request_id = (select min(request_id) from webhook_job);
        delete from webhook_job where request_id = (select request_id from planted)`,
       "insert into webhook_job select * from planted; drop table planted",
+    ),
+  },
+  { invariant: "I6", what: "a webhook that is told a second time with other bytes", plant: otherBytes },
+  {
+    invariant: "I7",
+    what: "a budget that spent more than was charged",
+    plant: edit(
+      `update budget set spent = spent + 1 where budget_id = ${aBudget}`,
+      `update budget set spent = spent - 1 where budget_id = ${aBudget}`,
     ),
   },
   {
@@ -106,17 +131,65 @@ export const defects: readonly Planted[] = [
       `update usage set charge = charge - ${tokenPrice} where charge > 0`,
     ),
   },
+  {
+    invariant: "P1",
+    what: "a charge for what no engine ran",
+    plant: edit(
+      `insert into usage select (jsonb_populate_record(u, '{"request_id": "planted"}')).* from usage u where ${aCharge}`,
+      "delete from usage where request_id = 'planted'",
+    ),
+  },
+  {
+    invariant: "P1",
+    what: "delivered webhooks that cost nothing",
+    plant: edit(
+      `create table planted as select * from usage where charge > 0 and request_id in (select request_id from webhook_job);
+       update usage u set charge = 0 from planted p where u.request_id = p.request_id and u.attempt = p.attempt`,
+      `update usage u set charge = p.charge from planted p where u.request_id = p.request_id and u.attempt = p.attempt;
+       drop table planted`,
+    ),
+  },
+  { invariant: "no-crash", what: "an agent that ends of an uncaught exception", plant: crashingAgent },
+  { invariant: "no-crash", what: "a control plane that a signal ends", plant: signalledControlPlane },
 ];
 
-async function strayInstance({ stack }: ChaosWorld): Promise<() => unknown> {
-  const folder = join(stack.agentFolder(1), "instances", "stray");
-  const child: ChildProcess = spawn("sleep", ["60"], { stdio: "ignore" });
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "process.json"), JSON.stringify({ pid: child.pid, instanceId: "stray" }));
+/** Processes that are noted as instance `id` on these agents. */
+async function runningAt({ stack }: ChaosWorld, id: string, agents: readonly number[]): Promise<() => unknown> {
+  const started = agents.map((n) => {
+    const folder = join(stack.agentFolder(n), "instances", "stray");
+    const child = spawn("sleep", ["60"], { stdio: "ignore" });
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "process.json"), JSON.stringify({ pid: child.pid, instanceId: id }));
+    return { child, folder };
+  });
   return () => {
-    child.kill("SIGKILL");
-    rmSync(folder, { recursive: true, force: true });
+    for (const { child, folder } of started) {
+      child.kill("SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    }
   };
+}
+
+/** One that is gone: the checker knows its id. */
+async function runningTwice(world: ChaosWorld): Promise<() => unknown> {
+  const known = "select instance_id as id from instance union select instance_id from ended_instance limit 1";
+  const [ended] = await query<{ id: string }>(world.stack.databaseUrl, known);
+  return runningAt(world, ended?.id ?? "", [2, 3]);
+}
+
+async function otherBytes({ stack, receiver }: ChaosWorld): Promise<() => unknown> {
+  const { secret } = (await stack.call("GET", "/v1/webhooks/secret")).body;
+  const calls = receiver.calls as ReceivedCall[];
+  const first = calls[0] as ReceivedCall;
+  const body = Buffer.concat([first.body, Buffer.from(" ")]);
+  const now = new Date();
+  const headers = {
+    "webhook-id": first.id,
+    "webhook-timestamp": String(Math.floor(now.getTime() / 1_000)),
+    "webhook-signature": new Webhook(secret).sign(first.id, now, body.toString()),
+  };
+  calls.push({ ...first, headers, body });
+  return () => calls.pop();
 }
 
 async function stalePage(world: ChaosWorld): Promise<() => unknown> {
@@ -128,5 +201,32 @@ async function stalePage(world: ChaosWorld): Promise<() => unknown> {
     world.morePages.pop();
     server.close();
     server.closeAllConnections();
+  };
+}
+
+/** An agent that throws as soon as it catches its defects. */
+async function crashingAgent({ stack, crashes }: ChaosWorld): Promise<() => unknown> {
+  const [agent] = stack.agents as [Part];
+  const defect = `const t=setInterval(()=>{if(process.listenerCount("uncaughtException"))throw Error("planted")},20);t.unref()`;
+  await agent.kill9();
+  agent.start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(defect)}` });
+  await vi.waitFor(() => expect(crashes.join()).toContain("planted"), patient);
+  return async () => {
+    crashes.length = 0;
+    agent.start();
+    const file = join(stack.agentFolder(1), "agent.json");
+    await vi.waitFor(() => expect(JSON.parse(readFileSync(file, "utf8")).pid).toBe(agent.pid), patient);
+  };
+}
+
+async function signalledControlPlane({ stack, crashes }: ChaosWorld): Promise<() => unknown> {
+  const [, second] = stack.controlPlanes as [ControlPlane, ControlPlane];
+  process.kill(second.pid, "SIGSEGV");
+  await vi.waitFor(() => expect(crashes.join()).toContain("SIGSEGV"), patient);
+  return async () => {
+    crashes.length = 0;
+    second.start();
+    await vi.waitFor(async () => expect((await fetch(`${second.url}/readyz`)).status).toBe(200), patient);
+    await vi.waitFor(() => expect(JSON.parse(readFileSync(second.portsFile, "utf8")).pid).toBe(second.pid), patient);
   };
 }
