@@ -389,7 +389,7 @@ export class Slices {
         held.overdue = undefined;
       }
       // To the end of the queue, so that one whose record never comes does not delay the others.
-      else if (held.slices.some((slice) => this.#leased.has(slice.leaseId))) this.#unrecorded.add(held);
+      else if (held.overdue || this.#isLeased(held)) this.#unrecorded.add(held);
     }
     return true;
   }
@@ -449,13 +449,21 @@ export class Slices {
     return forgotten.map((slice) => ({ slice, missing: slice.unrecordedCount }));
   }
 
-  /** Reports requests that ended before `endedMs` without a durable record, each once. */
+  /**
+   * Reports requests that ended before `endedMs` without a durable record, each once, also where an outage lasted longer than their slices
+   * are remembered.
+   */
   reportOverdue(endedMs: number): void {
     for (const held of this.#unrecorded) {
       if (held.endedAtMs > endedMs) continue;
       held.overdue?.();
       held.overdue = undefined;
+      if (!this.#isLeased(held)) this.#unrecorded.delete(held);
     }
+  }
+
+  #isLeased({ slices }: HeldMoney): boolean {
+    return slices.some(({ leaseId }) => this.#leased.has(leaseId));
   }
 
   #retire(slice: LeasedSlice): void {

@@ -41,3 +41,35 @@ it("reports no count during an outage, and 30 s after it those whose record has 
   await budgets.tick();
   expect(reports).toBe(1);
 });
+
+it("reports those of an outage after which their leases are forgotten, each once", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(1_000_000_000n);
+  const clock = handClock();
+  let isDown = false;
+  const sync: LeaseStore["sync"] = async (...args) => {
+    if (isDown) throw new DatabaseUnavailable("unreachable");
+    return world.leaseStore.sync(...args);
+  };
+  const budgets = await world.replica({ clock, store: { ...world.leaseStore, sync } });
+  let reports = 0;
+  const hold = await budgets.hold(ask(account, 1_000n));
+  hold.settle(nano(500n), 1, () => {
+    reports += 1;
+  });
+  await budgets.tick();
+  isDown = true;
+  // The slice retires with its age, and is forgotten a minute after its last request.
+  for (const ms of [300_000, 60_000]) {
+    clock.pass(ms);
+    await budgets.tick();
+  }
+  isDown = false;
+  for (let passed = 0; passed < 60_000; passed += 10_000) {
+    // Another request renews a lease of its own, and looks for records.
+    (await budgets.hold(ask(account, 1_000n))).release();
+    await budgets.tick();
+    clock.pass(10_000);
+  }
+  expect(reports).toBe(1);
+});
