@@ -15,6 +15,7 @@ import type {
 import { auditAct, auditSystem } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import type { Database, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { cordonFaulty } from "./gpu-cordons.ts";
 
 type HostRow = Selectable<Database["host"]>;
@@ -55,9 +56,9 @@ export async function registerHost(
     inventory: JSON.stringify(host.inventory),
     ticketKey: seal.seal(host.ticketKey, host.hostId),
     agentVersion: host.agentVersion,
-    seenAt: new Date(),
+    seenAt: now,
     runId: host.runId,
-    runBeganAt: row && row.runId === host.runId ? row.runBeganAt : new Date(),
+    runBeganAt: row && row.runId === host.runId ? row.runBeganAt : now,
     supersededRuns: supersededBy(host.runId, row),
     nodeEpoch: isBehind ? (row?.nodeEpoch ?? 0n) : sql<bigint>`nextval('node_epoch')`,
     ...(isBehind
