@@ -62,6 +62,7 @@ export function createMembership(deps: {
   readonly log: Logger;
   /** Time for which a silent session counts as alive. */
   readonly leaseMs: number;
+  /** Default: 3 s of a lease of 20 s, so that a quarter of the lease has passed only after heartbeats failed. */
   readonly everyMs?: number;
 }): Membership {
   const { store, clocks, log } = deps;
@@ -153,7 +154,7 @@ export function createMembership(deps: {
       if (report.inventory) await store.setInventory(session, report.inventory);
     },
     async run(signal) {
-      await repeat(deps.everyMs ?? 3_000, signal, beat);
+      await repeat(deps.everyMs ?? deps.leaseMs * 0.15, signal, beat);
       await beat();
     },
   };
