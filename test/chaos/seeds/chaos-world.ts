@@ -142,6 +142,8 @@ async function build(ends: Ends): Promise<ChaosWorld> {
     ...clock(`agent-${n}`),
     STUB_FAULT_FILE: at(`gpu-fault-${n}`),
     STOKER_FAULT: `after_record@${at(`fuse-${n}`)}`,
+    // A small disk has no space for weights, and a deployment that needs it fails for good.
+    STOKER_MODELS_DIR: at(`models-${n}`),
   });
   const stack = ends.add(
     await startStack({
@@ -164,7 +166,6 @@ async function build(ends: Ends): Promise<ChaosWorld> {
       agentEnv: {
         PATH: `${at("bin")}:${process.env["PATH"]}`,
         STUB_MACHINE: at("machine"),
-        STOKER_MODELS_DIR: "",
         HF_ENDPOINT: hub.url,
         STOKER_RUNTIME_ENTRY: join(import.meta.dirname, "../../fakes/tiny-runtime.ts"),
       },
@@ -250,20 +251,9 @@ async function serveFakeModels(
     expect(made.status, JSON.stringify(made.body)).toBe(200);
     await offer(stack, name, made.body.deploy_id);
   }
-  for (const at of stack.controlPlanes)
-    for (const model of models)
-      await vi.waitFor(async () => {
-        const { status, body } = await stack.call(
-          "POST",
-          "/v1/completions",
-          { model, prompt: "hello", max_tokens: 1 },
-          {},
-          at,
-        );
-        expect(status, JSON.stringify(body)).toBe(200);
-      }, patient);
 }
 
+/** Every control plane has its price when it returns. */
 async function offer(stack: Stack, model: string, deployId: string): Promise<void> {
   const offered = await stack.call("PUT", `/v1/admin/models/${model}`, {
     deploy_id: deployId,
@@ -271,6 +261,13 @@ async function offer(stack: Stack, model: string, deployId: string): Promise<voi
     pricing: { input: 0, cached_input: 0, output: tokenPrice / 1_000 },
   });
   expect(offered.status, JSON.stringify(offered.body)).toBe(200);
+  const request = { model, prompt: "hello", max_tokens: 1 };
+  for (const at of stack.controlPlanes)
+    await vi.waitFor(async () => {
+      const { status, body } = await stack.call("POST", "/v1/completions", request, {}, at);
+      expect(status, JSON.stringify(body)).toBe(200);
+      expect(body.usage.estimated_cost).toBeGreaterThan(0);
+    }, patient);
 }
 
 /** Two instances on two of the three hosts. */
