@@ -32,8 +32,8 @@ export interface Hold {
   settle(cost: NanoUsd, attempt?: number, overdue?: () => void): void;
   /** Nothing ran: releases the whole hold. */
   release(): void;
-  /** Something may have run without figures: keeps the whole hold until the record of `attempt` (or 1) is settled. */
-  awaitRecord(attempt?: number): void;
+  /** Something may have run without figures: keeps the whole hold until the record of `attempt` (or 1) is settled. `overdue` as above. */
+  awaitRecord(attempt?: number, overdue?: () => void): void;
 }
 
 /** A hold of what a provider may be paid for one request. */

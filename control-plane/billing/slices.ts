@@ -220,8 +220,8 @@ class HeldMoney implements Hold {
     this.#endWith(0n);
   }
 
-  awaitRecord(attempt = 1): void {
-    this.#endWith(this.amount, attempt);
+  awaitRecord(attempt = 1, overdue?: () => void): void {
+    this.#endWith(this.amount, attempt, overdue);
   }
 
   #endWith(rest: bigint, attempt = 1, overdue?: () => void): void {

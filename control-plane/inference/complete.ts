@@ -172,7 +172,7 @@ function settle({ hold, rates, provider }: Admission, { usage, ranAttempt, overd
     hold.settle(cost < hold.amount ? cost : nano(hold.amount), ranAttempt, overdue);
     provider?.hold.settle(providerCostOf(usage, provider.rates), ranAttempt);
   } else {
-    hold.awaitRecord(ranAttempt);
+    hold.awaitRecord(ranAttempt, overdue);
     provider?.hold.awaitRecord(ranAttempt);
   }
 }

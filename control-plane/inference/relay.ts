@@ -19,7 +19,7 @@ import type { Span } from "../../proto/tracing.ts";
 import { unreachable } from "../../proto/unreachable.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { UsageTerms } from "../../proto/usage-bounds.ts";
-import type { DeliveredCounts } from "../billing/delivered.ts";
+import type { DeliveredCounts, LostAttempt } from "../billing/delivered.ts";
 import type { Route, Routes } from "../fleet/routes.ts";
 import type { ServiceError } from "../service-error.ts";
 import type { Admission } from "./admit.ts";
@@ -194,7 +194,17 @@ export async function relay(
       case "client-gone":
         deps.metrics.aborts.inc({ by: "client" });
         if (last.wasSent) ranAttempt = trace.attempts;
-        return { kind: "client-gone", ranAttempt, usage: undefined, frames: last.frames, error: undefined };
+        return {
+          kind: "client-gone",
+          ranAttempt,
+          usage: undefined,
+          frames: last.frames,
+          error: undefined,
+          // The agent's record says what was generated; its count matters only if the agent dies before it knows.
+          ...(last.wasSent && last.frames > 0
+            ? { overdue: overdueCount(deps, route, admission, trace, last.frames) }
+            : {}),
+        };
       case "dropped":
         deps.metrics.aborts.inc({ by: "gateway" });
         reportDelivered(deps, route, admission, trace, 0);
@@ -303,15 +313,24 @@ function outcomeOf(end: AttemptEnd): Outcome {
 function overdueOf(deps: RelayDeps, route: Route, admission: Admission, trace: Trace, usage: UsageFigures | undefined) {
   if (!usage || usage.output === 0 || usage.units) return {};
   const { input: inputTokens, cachedInput: cachedInputTokens, output } = usage;
+  return { overdue: overdueCount(deps, route, admission, trace, output, { inputTokens, cachedInputTokens }) };
+}
+
+/** Returns what reports `output` later. A hold keeps it until its record is durable: it must not refer to the request and its response. */
+function overdueCount(
+  deps: RelayDeps,
+  route: Route,
+  admission: Admission,
+  trace: Trace,
+  output: number,
+  figures: Partial<Pick<LostAttempt, "inputTokens" | "cachedInputTokens">> = {},
+): () => void {
   const { requestId, attempts, admittedAtMs, endUser } = trace;
   const brokeAtMs = deps.unixMs();
-  // A hold keeps this until its record is durable: it must not refer to the request and its response.
-  const overdue = () => {
+  return () => {
     const count = countOf(deps, route, admission, { requestId, attempts, admittedAtMs, endUser }, output);
-    const lost = { ...count.lost, brokeAtMs, inputTokens, cachedInputTokens };
-    deps.delivered.report({ ...count, lost }, "overdue");
+    deps.delivered.report({ ...count, lost: { ...count.lost, brokeAtMs, ...figures } }, "overdue");
   };
-  return { overdue };
 }
 
 /** Reports what the client received of the current attempt; without a usage record it is billed by this count. */

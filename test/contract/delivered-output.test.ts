@@ -1,5 +1,5 @@
 // What the gateway reports as delivered of a stream whose agent gives no figures.
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { frame } from "../fakes/agent-data-plane.ts";
 import { chat, type Edge, startEdge } from "../fakes/edge.ts";
 
@@ -35,4 +35,29 @@ it("counts nothing of a complete reply that the agent withheld because it could 
   expect(edge.budgets.holds[0]?.end).toEqual({ how: "waits", attempt: 1 });
   expect(edge.delivered).toEqual([expect.objectContaining({ attempt: 1, outputTokens: 0 })]);
   expect(edge.agent.asked).toHaveLength(1);
+});
+
+it("counts what was delivered to a client that left only once its record is overdue", async () => {
+  const { promise: open, resolve: end } = Promise.withResolvers<void>();
+  let sent = 0;
+  const gate = async () => {
+    sent += 1;
+    if (sent > 2) await open;
+  };
+  edge.agent.script({ kind: "stream", frames: [frame("a"), frame("b"), frame("c")], gate });
+  const client = new AbortController();
+  const reply = await edge.post("/v1/compat/chat/completions", chat({ stream: true }), { signal: client.signal });
+  let text = "";
+  const reading = (async () => {
+    for await (const bytes of reply.body as ReadableStream<Uint8Array>) {
+      text += Buffer.from(bytes).toString();
+      if (text.includes('"b"')) client.abort();
+    }
+  })();
+  await expect(reading).rejects.toThrow();
+  await vi.waitFor(() => expect(edge.budgets.holds[0]?.end).toEqual({ how: "waits", attempt: 1 }));
+  end();
+  expect(edge.delivered).toEqual([]);
+  edge.budgets.holds[0]?.overdue?.();
+  expect(edge.delivered).toEqual([expect.objectContaining({ attempt: 1, outputTokens: 2 })]);
 });

@@ -194,6 +194,8 @@ export interface HoldLog {
     | { how: "released" }
     | { how: "waits"; attempt: number | undefined }
     | undefined;
+  /** What is called where the record does not come in time. */
+  overdue: (() => void) | undefined;
 }
 
 export class FakeBudgets implements Budgets {
@@ -207,21 +209,22 @@ export class FakeBudgets implements Budgets {
     if (this.available < request.floor) throw new InsufficientFunds();
     const isWhole = this.available >= request.full;
     const amount = isWhole ? request.full : this.available;
-    const log: HoldLog = { request, amount, end: undefined };
+    const log: HoldLog = { request, amount, end: undefined, overdue: undefined };
     this.holds.push(log);
     this.available = nano(this.available - amount);
-    const end = (how: NonNullable<HoldLog["end"]>, back: bigint) => {
+    const end = (how: NonNullable<HoldLog["end"]>, back: bigint, overdue?: () => void) => {
       if (log.end) return;
       log.end = how;
+      log.overdue = overdue;
       this.available = nano(this.available + back);
     };
     const hold: Hold = {
       amount,
       leaseIds: ["lease-1" as LeaseId],
       expiresAtMs: Date.now() + this.leaseMs,
-      settle: (cost, attempt) => end({ how: "settled", cost, attempt }, amount - cost),
+      settle: (cost, attempt, overdue) => end({ how: "settled", cost, attempt }, amount - cost, overdue),
       release: () => end({ how: "released" }, amount),
-      awaitRecord: (attempt) => end({ how: "waits", attempt }, 0n),
+      awaitRecord: (attempt, overdue) => end({ how: "waits", attempt }, 0n, overdue),
     };
     return this.isCold ? Promise.resolve(hold) : hold;
   }
