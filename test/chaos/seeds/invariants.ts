@@ -251,9 +251,9 @@ async function unpaid(
     if (outcome.kind === "whole" && (row.tokens !== outcome.tokens || paid !== outcome.tokens))
       return "whole and billed for another number of tokens";
     // Of what was cut the record may say more than was delivered, which is what is paid.
-    return outcome.kind === "cut" && (paid < outcome.tokens || paid > row.tokens)
-      ? "cut and paid for something else"
-      : undefined;
+    if (outcome.kind !== "cut") return undefined;
+    if (paid > row.tokens) return "cut and paid for more than its record says";
+    return paid < outcome.tokens && !mayBeFree(outcome, faults) ? "cut and paid for less than came" : undefined;
   };
   for (const outcome of outcomes) {
     if (outcome.id === "") continue;
