@@ -81,9 +81,11 @@ interface Instance {
   readonly slot: number;
   readonly sinceMs: number;
   readonly requests: Set<Running>;
-  readonly queueTimes: RecentTimes;
-  readonly firstTokenTimes: RecentTimes;
+  /** Undefined in a fleet that does not scale by them. */
+  readonly times: Record<TimeKind, RecentTimes> | undefined;
 }
+
+type TimeKind = "queue" | "firstToken";
 
 /** A gateway's own view: it counts what it sent itself. */
 interface Gateway {
@@ -168,8 +170,8 @@ export class Fleet {
   }
 
   /** Mean p95 of the instances, as their agents report it; undefined: no requests. */
-  timesOf(kind: "queueTimes" | "firstTokenTimes"): number | undefined {
-    const known = [...this.#instances.values()].flatMap((one) => one[kind].p95() ?? []);
+  timesOf(kind: TimeKind): number | undefined {
+    const known = [...this.#instances.values()].flatMap(({ times }) => times?.[kind].p95() ?? []);
     return known.length === 0 ? undefined : known.reduce((sum, ms) => sum + ms, 0) / known.length;
   }
 
@@ -235,15 +237,15 @@ export class Fleet {
   #start(profile: EngineProfile): void {
     const slot = this.#slots++;
     const { timeline } = this;
+    const clock = () => timeline.nowMs;
     this.#instances.set(slot, {
       profile,
       engine: new Engine(profile, timeline),
-      gate: new Gate({ permits: profile.maxBatchSize, clock: () => timeline.nowMs, maxWaitMs }),
+      gate: new Gate({ permits: profile.maxBatchSize, clock, maxWaitMs }),
       slot,
       sinceMs: timeline.nowMs,
       requests: new Set(),
-      queueTimes: new RecentTimes(() => timeline.nowMs),
-      firstTokenTimes: new RecentTimes(() => timeline.nowMs),
+      times: this.#options.scale && { queue: new RecentTimes(clock), firstToken: new RecentTimes(clock) },
     });
     for (const gateway of this.#gateways) gateway.routes = [...gateway.routes, routeTo(slot, profile)];
   }
@@ -327,7 +329,7 @@ class Running implements Waiter, EngineRequest {
 
   admitted(): void {
     const instance = this.#instance();
-    instance?.queueTimes.add(this.#fleet.timeline.nowMs - this.#sinceMs);
+    instance?.times?.queue.add(this.#fleet.timeline.nowMs - this.#sinceMs);
     instance?.engine.enter(this);
   }
 
@@ -339,7 +341,7 @@ class Running implements Waiter, EngineRequest {
 
   sawFirstToken(nowMs: number): void {
     this.#firstMs = nowMs;
-    this.#instance()?.firstTokenTimes.add(nowMs - this.#sinceMs);
+    this.#instance()?.times?.firstToken.add(nowMs - this.#sinceMs);
     this.#gateway.router.sawFirstByte(this.#choice as Choice);
   }
 
@@ -408,8 +410,8 @@ class Scaler implements Actor {
       load: fleet.load,
       isStarting: fleet.starting > 0,
       arrived: fleet.arrived,
-      queueP95Ms: fleet.timesOf("queueTimes"),
-      ttftP95Ms: fleet.timesOf("firstTokenTimes"),
+      queueP95Ms: fleet.timesOf("queue"),
+      ttftP95Ms: fleet.timesOf("firstToken"),
     });
     fleet.tally.samples.push({ atMs: nowMs, load: fleet.load, instances: fleet.size });
     if (samples.length > 4 * (scaleWindows.downMs / sampleMs)) samples.splice(0, samples.length / 2);

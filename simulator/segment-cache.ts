@@ -23,12 +23,16 @@ interface Entry {
   tokens: number;
   /** Running requests that need it. */
   users: number;
+  /** Neighbours in the order of the last use. */
+  older: Entry;
+  newer: Entry;
 }
 
 export class SegmentCache implements PromptCache {
   readonly #capacity: number;
-  /** In order of their last use. */
   readonly #entries = new Map<number, Entry>();
+  /** Of a ring: `newer` is the least recently used entry. Links cost less than new places in the map. */
+  readonly #end: Entry = endOfRing();
   #used = 0;
   #pinned = 0;
 
@@ -59,9 +63,7 @@ export class SegmentCache implements PromptCache {
     for (let i = 0; i < segments.length; i++) {
       const { id, tokens } = segments[i] as Segment;
       const needed = tokens + (i === segments.length - 1 ? outputTokens : 0);
-      const entry = this.#entries.get(id) ?? { id, tokens: 0, users: 0 };
-      this.#entries.delete(id);
-      this.#entries.set(id, entry);
+      const entry = this.#latest(id);
       entry.tokens = Math.max(entry.tokens, needed);
       entry.users += 1;
     }
@@ -90,15 +92,46 @@ export class SegmentCache implements PromptCache {
     }
   }
 
+  /** The entry, as the most recently used one. */
+  #latest(id: number): Entry {
+    const end = this.#end;
+    let entry = this.#entries.get(id);
+    if (entry) unlink(entry);
+    else {
+      entry = { id, tokens: 0, users: 0, older: end, newer: end };
+      this.#entries.set(id, entry);
+    }
+    entry.older = end.older;
+    entry.newer = end;
+    end.older.newer = entry;
+    end.older = entry;
+    return entry;
+  }
+
   #evict(): void {
     if (this.#used <= this.#capacity) return;
-    for (const entry of this.#entries.values()) {
+    for (let entry = this.#end.newer; entry !== this.#end; entry = entry.newer) {
       if (entry.users > 0) continue;
       const cut = Math.min(entry.tokens, this.#used - this.#capacity);
       entry.tokens -= cut;
       this.#used -= cut;
-      if (entry.tokens === 0) this.#entries.delete(entry.id);
+      if (entry.tokens === 0) {
+        this.#entries.delete(entry.id);
+        unlink(entry);
+      }
       if (this.#used <= this.#capacity) return;
     }
   }
+}
+
+function endOfRing(): Entry {
+  const end: Partial<Entry> = { id: 0, tokens: 0, users: 0 };
+  end.older = end as Entry;
+  end.newer = end as Entry;
+  return end as Entry;
+}
+
+function unlink({ older, newer }: Entry): void {
+  older.newer = newer;
+  newer.older = older;
 }

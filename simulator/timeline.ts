@@ -14,6 +14,8 @@ export class Timeline {
   /** By actor. */
   readonly #times: number[] = [];
   readonly #positions: number[] = [];
+  /** Actor that acts now. It keeps its place until it has a new time or acted without one: nearly all set one. */
+  #acting = -1;
 
   /** Returns the actor's number. It does nothing until `set`. */
   add(actor: Actor): number {
@@ -26,6 +28,7 @@ export class Timeline {
   /** Replaces the actor's next time; Infinity: none. */
   set(id: number, atMs: number): void {
     this.#times[id] = atMs;
+    if (id === this.#acting) this.#acting = -1;
     const at = this.#positions[id] as number;
     if (atMs === Number.POSITIVE_INFINITY) {
       if (at >= 0) this.#remove(at);
@@ -51,8 +54,9 @@ export class Timeline {
       const atMs = this.#times[id] as number;
       if (atMs > endMs) break;
       this.nowMs = atMs;
-      this.#remove(0);
+      this.#acting = id;
       (this.#actors[id] as Actor).act(atMs);
+      if (this.#acting === id) this.set(id, Number.POSITIVE_INFINITY);
       if (this.#isStopped) return;
     }
     this.nowMs = endMs;

@@ -75,11 +75,11 @@ class Conversation implements Actor {
       cacheKey: hasKey ? `conversation-${this.#segment}` : undefined,
       tier,
       weight,
-      ended: (isServed, nowMs) => this.#ended(isServed, nowMs),
+      ended: this.#ended,
     });
   }
 
-  #ended(isServed: boolean, nowMs: number): void {
+  readonly #ended = (isServed: boolean, nowMs: number): void => {
     const { fleet, endMs } = this.#world;
     if (nowMs >= endMs) return;
     if (!isServed) {
@@ -94,7 +94,7 @@ class Conversation implements Actor {
       this.#renew();
     } else this.#nextTurn();
     fleet.timeline.set(this.#id, nowMs + this.#random.wait(this.#shape.thinkMs));
-  }
+  };
 
   #renew(): void {
     const random = this.#random;
