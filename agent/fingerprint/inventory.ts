@@ -221,6 +221,7 @@ export class HostInventory {
       dockerVersion: docker.dockerVersion,
       hasNvidiaRuntime: docker.hasNvidiaRuntime,
       sleeps: this.#options.sleeps ?? true,
+      wakesByAccount: true,
       nvidiaDriverVersion: isNvidia ? this.#last.driverVersion : "",
       cudaVersion: isNvidia ? this.#last.cudaVersion : "",
       warnings: this.#warnings(isNvidia, docker, rentals?.rentalsUnavailable),

@@ -1,7 +1,8 @@
 // Decides which instances of this host sleep and which wake, so that those awake fit on their GPUs. Pure.
-// INVARIANTS: memory counts as free once an engine confirmed its sleep to this agent; a busy instance is never put to sleep; starts and
-// wakes are served in the order in which they began to wait, so a later one takes no GPU of an earlier one; an instance to which callers
-// return soon stays awake for a minimum time, which bounds how often two of them swap; each does until the request that woke it has arrived.
+// INVARIANTS: memory counts as free once an engine confirmed its sleep to this agent; a busy instance is never put to sleep; those awake
+// on one GPU are of one account; starts and wakes are served in the order in which they began to wait, so a later one takes no GPU of an
+// earlier one; an instance to which callers return soon stays awake for a minimum time, which bounds how often two of them swap; each does
+// until the request that woke it has arrived.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { Observed } from "./driver.ts";
@@ -23,6 +24,8 @@ type Seen = Pick<View, "observed" | "facts" | "unsettled" | "uses" | "controlTim
 const awaitedMs = 15_000;
 /** Shares are fractions of one GPU. */
 const tolerance = 1e-6;
+/** What a process keeps of a GPU while its model sleeps: the context of the driver. */
+const asleepGpuBytes = 512 * 1024 * 1024;
 
 /** Minimum time awake of an instance that was not woken, and of one whose wake took longer. */
 const maxMinAwakeMs = 5_000;
@@ -119,41 +122,43 @@ class Capacity {
   readonly #view: Seen;
   readonly #specs: ReadonlyMap<InstanceId, InstanceSpec__Output>;
   /** Shares in use now, by GPU. */
-  readonly #held = new Map<string, number>();
+  readonly #held = new Shares();
   /** The same once those that are on their way out have left. */
-  readonly #lasting = new Map<string, number>();
+  readonly #lasting = new Shares();
+  /** Instances that sleep, by GPU. */
+  readonly #asleep = new Map<string, number>();
   /** GPUs for which an earlier one waits. */
   readonly #blocked = new Set<string>();
   /** GPUs of instances that never sleep and stay. */
   readonly #permanent = new Set<string>();
   readonly #chosen = new Set<InstanceId>();
-  /** Shares of all GPUs that an account's instances have awake. */
-  readonly #byOwner = new Map<string, number>();
 
   constructor(view: Seen, specs: ReadonlyMap<InstanceId, InstanceSpec__Output>, tombstones: ReadonlySet<InstanceId>) {
     this.#view = view;
     this.#specs = specs;
     for (const id of new Set([...specs.keys(), ...view.observed.keys()])) {
       const [spec, seen, facts] = [specs.get(id), view.observed.get(id), view.facts.get(id)];
-      if (!isAwake(seen, facts)) continue;
+      if (!isAwake(seen, facts)) {
+        if (seen?.state === "running") for (const gpu of spec?.gpuUuids ?? []) add(this.#asleep, gpu, 1);
+        continue;
+      }
       const isLeaving = tombstones.has(id) || facts?.busy?.kind === "sleep" || facts?.busy?.kind === "stop";
       for (const gpu of spec?.gpuUuids ?? seen?.claimedGpus ?? []) {
-        add(this.#held, gpu, shareOf(spec));
-        if (!isLeaving) add(this.#lasting, gpu, shareOf(spec));
+        this.#held.add(gpu, spec);
+        if (!isLeaving) this.#lasting.add(gpu, spec);
         if (!isLeaving && !maySleep(spec)) this.#permanent.add(gpu);
       }
-      if (spec) add(this.#byOwner, spec.owner, shareOf(spec) * spec.gpuUuids.length);
     }
   }
 
   fits(spec: InstanceSpec__Output): boolean {
-    return spec.gpuUuids.every((gpu) => !this.#blocked.has(gpu) && fitsIn(this.#held, gpu, spec));
+    return spec.gpuUuids.every((gpu) => !this.#blocked.has(gpu) && this.#fitsIn(this.#held, gpu, spec));
   }
 
   take(spec: InstanceSpec__Output): void {
     for (const gpu of spec.gpuUuids) {
-      add(this.#held, gpu, shareOf(spec));
-      add(this.#lasting, gpu, shareOf(spec));
+      this.#held.add(gpu, spec);
+      this.#lasting.add(gpu, spec);
     }
   }
 
@@ -162,26 +167,47 @@ class Capacity {
     return spec.gpuUuids.every((gpu) => !this.#permanent.has(gpu));
   }
 
-  /** Returns the idle ones that must sleep; none if that is not enough or not needed. Later ones get nothing of these GPUs. */
+  /**
+   * Returns the idle ones that must sleep; none if that is not needed, or not enough while those of its own account are awake. Later
+   * ones get nothing of these GPUs.
+   */
   victimsFor(spec: InstanceSpec__Output): readonly InstanceId[] {
     const isFirst = spec.gpuUuids.every((gpu) => !this.#blocked.has(gpu));
     for (const gpu of spec.gpuUuids) this.#blocked.add(gpu);
     if (!isFirst) return [];
-    const left = new Map(this.#lasting);
+    const left = this.#lasting.copy();
+    // Its busy ones sleep later: until then none of that account wakes, because this one waits.
+    const isOfOther = spec.gpuUuids.some((gpu) => left.hasOther(gpu, spec.owner));
     const victims: InstanceId[] = [];
     for (const victim of this.#idleOn(spec.gpuUuids)) {
-      if (spec.gpuUuids.every((gpu) => fitsIn(left, gpu, spec))) break;
+      if (spec.gpuUuids.every((gpu) => this.#fitsIn(left, gpu, spec))) break;
       // An idle one on a GPU that has enough already would lose its memory in vain.
-      if (!victim.gpuUuids.some((gpu) => spec.gpuUuids.includes(gpu) && !fitsIn(left, gpu, spec))) continue;
+      if (!victim.gpuUuids.some((gpu) => spec.gpuUuids.includes(gpu) && !this.#fitsIn(left, gpu, spec))) continue;
       victims.push(victim.instanceId as InstanceId);
-      for (const gpu of victim.gpuUuids) add(left, gpu, -shareOf(victim));
+      for (const gpu of victim.gpuUuids) left.remove(gpu, victim);
     }
-    if (!spec.gpuUuids.every((gpu) => fitsIn(left, gpu, spec))) return [];
+    if (!isOfOther && !spec.gpuUuids.every((gpu) => this.#fitsIn(left, gpu, spec))) return [];
     for (const id of victims) this.#chosen.add(id);
     return victims;
   }
 
-  /** Accounts with most awake first, so that none always loses; the least recently used first among theirs. */
+  #fitsIn(shares: Shares, gpu: string, spec: InstanceSpec__Output): boolean {
+    if (shares.hasOther(gpu, spec.owner)) return false;
+    const [own, share] = [shares.of(gpu, spec.owner), shareOf(spec)];
+    // Alone it takes what those asleep leave.
+    if (own <= tolerance) return true;
+    if (own + share > 1 + tolerance) return false;
+    const others = (this.#asleep.get(gpu) ?? 0) - Number(this.#isAsleep(spec));
+    const gpuBytes = Number(spec.gpuMemoryBytes) / share;
+    return own + share + (others * asleepGpuBytes) / gpuBytes <= 1 + tolerance;
+  }
+
+  #isAsleep({ instanceId }: InstanceSpec__Output): boolean {
+    const id = instanceId as InstanceId;
+    return isConfirmedAsleep(this.#view.observed.get(id), this.#view.facts.get(id));
+  }
+
+  /** The least recently used first. */
   #idleOn(gpus: readonly string[]): readonly InstanceSpec__Output[] {
     const view = this.#view;
     return [...this.#specs.values()]
@@ -189,10 +215,44 @@ class Capacity {
       .filter(({ instanceId }) => !this.#chosen.has(instanceId as InstanceId))
       .flatMap((spec) => {
         const idleMs = idleMsOf(view, spec.instanceId as InstanceId, spec);
-        return idleMs === undefined ? [] : [{ spec, idleMs, owned: this.#byOwner.get(spec.owner) ?? 0 }];
+        return idleMs === undefined ? [] : [{ spec, idleMs }];
       })
-      .sort((a, b) => b.owned - a.owned || b.idleMs - a.idleMs || (a.spec.instanceId < b.spec.instanceId ? -1 : 1))
+      .sort((a, b) => b.idleMs - a.idleMs || (a.spec.instanceId < b.spec.instanceId ? -1 : 1))
       .map(({ spec }) => spec);
+  }
+}
+
+/** Shares of GPUs by the account that has them. */
+class Shares {
+  readonly #byGpu = new Map<string, Map<string, number>>();
+
+  of(gpu: string, owner: string): number {
+    return this.#byGpu.get(gpu)?.get(owner) ?? 0;
+  }
+
+  hasOther(gpu: string, owner: string): boolean {
+    return [...(this.#byGpu.get(gpu) ?? [])].some(([other, share]) => other !== owner && share > tolerance);
+  }
+
+  /** `spec` undefined: an instance that is not desired has all of it. */
+  add(gpu: string, spec: InstanceSpec__Output | undefined): void {
+    this.#change(gpu, spec?.owner ?? "", shareOf(spec));
+  }
+
+  remove(gpu: string, spec: InstanceSpec__Output): void {
+    this.#change(gpu, spec.owner, -shareOf(spec));
+  }
+
+  copy(): Shares {
+    const copied = new Shares();
+    for (const [gpu, shares] of this.#byGpu) copied.#byGpu.set(gpu, new Map(shares));
+    return copied;
+  }
+
+  #change(gpu: string, owner: string, amount: number): void {
+    const shares = this.#byGpu.get(gpu) ?? new Map<string, number>();
+    add(shares, owner, amount);
+    this.#byGpu.set(gpu, shares);
   }
 }
 
@@ -239,9 +299,6 @@ function isIdleLong(view: Seen, id: InstanceId, spec: InstanceSpec__Output): boo
 function shareOf(spec: InstanceSpec__Output | undefined): number {
   return spec && Number(spec.gpuMemoryBytes) > 0 && spec.gpuShare > 0 ? Math.min(1, spec.gpuShare) : 1;
 }
-
-const fitsIn = (held: ReadonlyMap<string, number>, gpu: string, spec: InstanceSpec__Output) =>
-  (held.get(gpu) ?? 0) + shareOf(spec) <= 1 + tolerance;
 
 function add(to: Map<string, number>, key: string, amount: number): void {
   to.set(key, (to.get(key) ?? 0) + amount);

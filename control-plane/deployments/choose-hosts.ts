@@ -211,7 +211,7 @@ export function wantOf(deployment: Wanted, spread?: ReadonlyMap<HostId, number>)
     host: weights.host,
     rentalImage: deployment.container?.image,
     image: deployment.image,
-    ...(sleeps ? { sleeps } : {}),
+    ...(sleeps ? { sleeps, isMemoryBound: deployment.isMemoryBound === true } : {}),
     sharesWith: deployment.isMemoryBound && !sleeps ? deployment.account : undefined,
     weights: keyOf(weights),
     spread: spread && spread.size > 0 ? spread : undefined,

@@ -45,14 +45,25 @@ function inTurn(want: Want, host: HostView): Fit | undefined {
   const free = freeGpus(host, want.gpu);
   const taken = isReserved(want) ? undefined : choose(want, free);
   const alone = taken && granted(want, host, taken, free.length - taken.length);
-  if (alone) return { ...alone, isInTurn: true };
+  if (alone) return { ...alone, ...partInTurn(want, host, alone.gpus), isInTurn: true };
   if (want.gpusPerInstance > 1) return undefined;
   const [fewest] = gpusInTurn(host, want);
   if (!fewest) return undefined;
   const grantBytes = turnGrantBytes(want, fewest.gpu);
   if (lacksMemory(host, grantBytes)) return undefined;
-  const whole = { gpus: [fewest.gpu], gpuMemoryBytes: 0, gpuShare: 1, isJoining: false, isInTurn: true };
-  return { host: host.id, revision: host.revision, ...whole, grantBytes, left: -fewest.freeBytes };
+  const gpus = [fewest.gpu];
+  return {
+    ...{ host: host.id, revision: host.revision, gpus, grantBytes, left: -fewest.freeBytes },
+    ...partInTurn(want, host, gpus),
+    ...{ isJoining: false, isInTurn: true },
+  };
+}
+
+/** What it has of the GPU while it is awake: its part where its memory is bounded, so that others of its account fit beside it. */
+function partInTurn(want: Want, host: HostView, [gpu]: readonly Gpu[]): Pick<Placed, "gpuShare" | "gpuMemoryBytes"> {
+  const isBounded = want.isMemoryBound === true && isPartial(want) && host.inventory.wakesByAccount === true;
+  if (!gpu || !isBounded || isProcessorSlot(gpu)) return { gpuShare: 1, gpuMemoryBytes: 0 };
+  return { gpuShare: Math.min(1, want.memoryBytes / gpu.memoryBytes), gpuMemoryBytes: want.memoryBytes };
 }
 
 /** Memory of a process whose model is unloaded. */
@@ -96,8 +107,10 @@ export const turnBytes = ({ memoryBytes }: Pick<Gpu, "memoryBytes">): number =>
   Math.max(1, Math.floor(memoryBytes / sleepersPerGpu));
 
 /** A GPU is shared only when memory has a fixed upper bound. */
-export const mayShare = (want: Want) =>
-  want.sharesWith !== undefined && want.gpusPerInstance === 1 && want.memoryBytes > 0 && isModelEngine(want.engine);
+export const mayShare = (want: Want) => want.sharesWith !== undefined && isPartial(want);
+
+const isPartial = ({ gpusPerInstance, memoryBytes, engine }: Want) =>
+  gpusPerInstance === 1 && memoryBytes > 0 && isModelEngine(engine);
 
 /** In a cluster a GPU is a resource or claim of one Pod. */
 const givesWholeGpus = ({ inventory }: HostView) => inventory.drivers.includes("kubernetes");
@@ -298,6 +311,8 @@ export interface Want {
   readonly image?: string | undefined;
   /** It sleeps while it is not used, so that others may use its GPU. */
   readonly sleeps?: boolean;
+  /** `memoryBytes` is its upper bound. */
+  readonly isMemoryBound?: boolean;
   /** Its account, if it may share a GPU with other instances of that account; then `memoryBytes` is its upper bound. */
   readonly sharesWith?: AccountId | undefined;
   /** Maximum GPUs it may newly claim: others are reserved for minimums. Undefined: any free ones. */

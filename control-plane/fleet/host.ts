@@ -69,6 +69,8 @@ export interface Inventory {
   readonly hasNvidiaRuntime: boolean;
   /** Its agent puts instances to sleep and wakes them. */
   readonly sleeps?: boolean;
+  /** On a GPU that instances use in turn, it has only those of one account awake at a time. */
+  readonly wakesByAccount?: boolean;
   /** 0 unknown */
   readonly cpuPhysicalCores: number;
   readonly disks: readonly Disk[];

@@ -107,6 +107,7 @@ export function readInventory(wire: Inventory__Output): Inventory {
     ...(wire.containers ? { containers: readContainers(wire.containers) } : {}),
     hasNvidiaRuntime: wire.hasNvidiaRuntime,
     ...(wire.sleeps ? { sleeps: true } : {}),
+    ...(wire.wakesByAccount ? { wakesByAccount: true } : {}),
     cpuPhysicalCores: wire.cpuPhysicalCores,
     disks: wire.disks.slice(0, 64).map((disk) => ({
       mount: disk.mount.slice(0, 256),

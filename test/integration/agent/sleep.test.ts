@@ -50,6 +50,23 @@ it("has one of two awake on one GPU, whichever is awaited, and restarts neither"
   expect([one, other].map(({ instanceId }) => host.pid(instanceId))).toEqual(pids);
 });
 
+it("has several of one account awake on one GPU where their shares fit, and none of another account beside them", async () => {
+  host = startReconciledHost({});
+  const part = { gpuShare: 0.4, gpuMemoryBytes: String(4 * 1024 ** 3) };
+  const [one, other, foreign] = [sleeper({}, part), sleeper({}, part), sleeper({}, { ...part, owner: "another" })];
+  const phases = () => [one, other, foreign].map(({ instanceId }) => host.report(instanceId)?.phase);
+  host.want(one, other);
+  await vi.waitFor(() => expect(phases()).toEqual(["ready", "ready", undefined]), patient);
+  for (const { instanceId } of [one, other]) host.stats(instanceId, { unusedMs: 0 });
+  host.want(one, other, foreign);
+  await vi.waitFor(() => expect(phases()).toEqual(["asleep", "asleep", "ready"]), patient);
+  host.stats(foreign.instanceId, { unusedMs: 0 });
+  await vi.waitFor(() => {
+    host.want(awaited(one), awaited(other), foreign);
+    expect(phases()).toEqual(["ready", "ready", "asleep"]);
+  }, patient);
+}, 300_000);
+
 it("does not put a busy instance to sleep for another, which says that it waits", async () => {
   host = startReconciledHost({});
   const [one, other] = [sleeper(), sleeper()];

@@ -150,6 +150,22 @@ describe("time asleep", () => {
     expect(rows.map(({ totalMs }) => Number(totalMs))).toEqual([60_000]);
   });
 
+  it("costs the instance's share of the GPU, as its time awake does", async () => {
+    const of = await instanceOf();
+    await world.db.updateTable("instance").set({ gpuShare: 0.25 }).where("instanceId", "=", of.instance).execute();
+    await setPrice(of.gpu, sixAnHour, noon - minute);
+    const price = { hourRate: sixAnHour / 10n, effectiveFrom: new Date(noon - minute) };
+    await world.db
+      .insertInto("price")
+      .values({ kind: "gpu_asleep", subject: of.gpu, ...price })
+      .execute();
+    const { holds, time } = controlPlane();
+    await holds.renew([of]);
+    const [awake] = minutesOf(of, noon, 1) as [GpuMinute];
+    expect(await time.settle([{ ...awake, readyMs: 30_000 }, asleep(of, 30_000)])).toBe(true);
+    expect(await ledgerOf(of.account, "customer_spent")).toBe((cents(5) + cents(1) / 2n) / 4n);
+  });
+
   it("costs its own price beside the time awake of the same minute, once, on a row of its own", async () => {
     const of = await instanceOf();
     const awakePrice = await setPrice(of.gpu, sixAnHour, noon - minute);

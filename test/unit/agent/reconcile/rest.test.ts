@@ -7,6 +7,7 @@ import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";
 
 const nowMs = 1_000_000;
 const gpu = "cpu-host-0";
+const gib = 1024 ** 3;
 
 interface One {
   readonly id: string;
@@ -114,15 +115,33 @@ describe("rest of instances", () => {
     expect(awaited).toEqual({ sleep: ["a"], wake: [], lacking: [] });
   });
 
-  it("takes memory of the account with most awake first", () => {
-    const third = { gpuMemoryBytes: "1", gpuShare: 1 / 3 };
-    const found = rest(
-      { id: "a1", state: "awake", owner: "a", unusedMs: 20_000, spec: third },
-      { id: "a2", state: "awake", owner: "a", unusedMs: 10_000, spec: third },
-      { id: "b1", state: "awake", owner: "b", unusedMs: 30_000, spec: third },
-      { id: "c1", state: "asleep", owner: "c", awaitedMs: 10, spec: third },
-    );
-    expect(found.sleep).toEqual(["a1"]);
+  const third = { gpuMemoryBytes: String(10 * gib), gpuShare: 1 / 3 };
+
+  it("has several of one account awake on a GPU while their shares fit beside what those asleep keep of it", () => {
+    const awake = { id: "a1", state: "awake", unusedMs: 20_000, spec: third } as const;
+    const asleep = { id: "a2", state: "asleep", awaitedMs: 10, spec: third } as const;
+    expect(rest(awake, asleep)).toEqual({ sleep: [], wake: ["a2"], lacking: [] });
+    const third3 = { id: "a3", state: "awake", unusedMs: 30_000, spec: third } as const;
+    expect(rest(awake, third3, asleep)).toEqual({ sleep: [], wake: ["a2"], lacking: [] });
+    const others = [4, 5].map((n) => ({ id: `a${n}`, state: "asleep", spec: third }) as const);
+    expect(rest(awake, third3, asleep, ...others)).toEqual({ sleep: ["a3"], wake: [], lacking: ["a2"] });
+  });
+
+  it("has instances of one account only awake on a GPU, although those of two would fit", () => {
+    const wanted = { id: "b1", state: "asleep", owner: "b", awaitedMs: 10, spec: third } as const;
+    const idle = { id: "a1", state: "awake", owner: "a", unusedMs: 20_000, spec: third } as const;
+    const busy = { id: "a2", state: "awake", owner: "a", inFlight: 1, spec: third } as const;
+    expect(rest(idle, wanted)).toEqual({ sleep: ["a1"], wake: [], lacking: ["b1"] });
+    // The GPU is given over piece by piece: the idle one does not wait for the busy one.
+    expect(rest(idle, busy, wanted)).toEqual({ sleep: ["a1"], wake: [], lacking: ["b1"] });
+    const next = { id: "a3", state: "asleep", owner: "a", awaitedMs: 5, spec: third } as const;
+    expect(rest(busy, { ...wanted, lacksMs: 500 }, next)).toEqual({ sleep: [], wake: [], lacking: ["b1", "a3"] });
+  });
+
+  it("wakes an instance that is alone, however much those asleep keep of its GPU", () => {
+    const small = { gpuMemoryBytes: String(gib), gpuShare: 0.9 };
+    const asleep = [1, 2, 3].map((n) => ({ id: `a${n}`, state: "asleep", spec: small }) as const);
+    expect(rest({ id: "a", state: "asleep", awaitedMs: 10, spec: small }, ...asleep).wake).toEqual(["a"]);
   });
 
   it("does not wait for an instance that never sleeps", () => {

@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Want } from "../../../../control-plane/deployments/place-fit.ts";
 import { createPlacementIndex, withPlaced } from "../../../../control-plane/deployments/place-index.ts";
 import { sleepersPerGpu } from "../../../../control-plane/fleet/host.ts";
@@ -56,4 +56,31 @@ it("gives a GPU that is used in turn to none that stays awake, nor to one that i
 
 it("shares nothing in turn on a host whose agent is too old for it", () => {
   expect(placed(createPlacementIndex([host(false)]), [want, want, want])).toEqual(["GPU-0", "GPU-1", undefined]);
+});
+
+describe("an instance whose memory is bounded", () => {
+  const bounded = { ...want, memoryBytes: 20 * gib, isMemoryBound: true };
+  const on = (wakesByAccount: boolean) => {
+    const { inventory: found, ...rest } = host();
+    return createPlacementIndex([{ ...rest, inventory: { ...found, wakesByAccount } }]);
+  };
+
+  it("has its part of the GPU while it is awake, alone and beside others, and claims no more of it in turn", () => {
+    const index = on(true);
+    const part = { gpuShare: 0.25, gpuMemoryBytes: 20 * gib, isInTurn: true };
+    expect(index.place(bounded)).toMatchObject(part);
+    expect(placed(index, [bounded, bounded])).toEqual(["GPU-0", "GPU-1"]);
+    expect(index.place(bounded)).toMatchObject({ ...part, gpus: [{ uuid: "GPU-0" }] });
+    const more = placed(
+      index,
+      Array.from({ length: 2 * sleepersPerGpu - 1 }, () => bounded),
+    );
+    expect(more.filter((uuid) => uuid === undefined)).toHaveLength(1);
+  });
+
+  it("has all of it on a host whose agent would have two accounts awake there, and as long as its memory is not bounded", () => {
+    const whole = { gpuShare: 1, gpuMemoryBytes: 0, isInTurn: true };
+    expect(on(false).place(bounded)).toMatchObject(whole);
+    expect(on(true).place({ ...bounded, isMemoryBound: false })).toMatchObject(whole);
+  });
 });

@@ -29,6 +29,7 @@ export interface Inventory {
   'rentalsUnavailable'?: (string);
   'containers'?: (_stoker_fleet_v1_ContainerRules | null);
   'sleeps'?: (boolean);
+  'wakesByAccount'?: (boolean);
 }
 
 export interface Inventory__Output {
@@ -54,4 +55,5 @@ export interface Inventory__Output {
   'rentalsUnavailable': (string);
   'containers': (_stoker_fleet_v1_ContainerRules__Output | null);
   'sleeps': (boolean);
+  'wakesByAccount': (boolean);
 }
