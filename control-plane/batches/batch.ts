@@ -72,7 +72,5 @@ export interface Batch {
 export const maxLines = 50_000;
 /** Maximum bytes of a batch's results, which are in the database until its files are written: beyond it no line starts. */
 export const maxOutputBytes = 2 * 1024 ** 3;
-/** Discount of a line over the same single request, in basis points. */
-export const batchDiscountBasisPoints = 2_000;
 /** Lines that have not started this long after the batch's creation expire. */
 export const batchWindowMs = 24 * 3_600_000;

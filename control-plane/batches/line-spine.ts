@@ -1,8 +1,8 @@
 // The inference spine as lines of batches use it.
+import { withBatchDiscount } from "../../proto/price-rules.ts";
 import type { ServiceTier } from "../../proto/service-tier.ts";
 import type { Discounts } from "../billing/discounts.ts";
 import { type RateLimiter, RateMeters } from "../quotas/rate-limiter.ts";
-import { batchDiscountBasisPoints } from "./batch.ts";
 
 /** The parts of inference/complete.ts that differ for lines. */
 interface PricedSpine {
@@ -12,7 +12,6 @@ interface PricedSpine {
 }
 
 const noRates = { concurrent: Number.MAX_SAFE_INTEGER, tokensPerMinute: Number.MAX_SAFE_INTEGER, weight: 1 };
-const whole = 10_000;
 
 /**
  * Lines cost 20 % less, in addition to any other discount, and do not count against the rate limits of account and key. Instances
@@ -22,8 +21,7 @@ const whole = 10_000;
 export function spineOfLines<Spine extends PricedSpine>(spine: Spine): Spine {
   const find: Discounts["find"] = (use, atMs) => {
     const own = spine.discounts.find(use, atMs);
-    const left = (whole - (own?.basisPoints ?? 0)) * (whole - batchDiscountBasisPoints);
-    return { ...(own ?? ofBatches), basisPoints: whole - Math.round(left / whole) };
+    return { ...(own ?? ofBatches), basisPoints: withBatchDiscount(own?.basisPoints ?? 0) };
   };
   const meters = new RateMeters({ defaults: noRates });
   const rates: RateLimiter = { meter: meters.meter.bind(meters), keyMeter: () => undefined };

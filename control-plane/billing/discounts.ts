@@ -2,7 +2,7 @@
 // applies to the rates of a request, so that its cost is rounded once.
 
 import { type AccountId, randomId } from "../../proto/ids.ts";
-import type { TokenRates } from "../../proto/money.ts";
+import { wholeBasisPoints } from "../../proto/price-rules.ts";
 import type { Act } from "../act.ts";
 import { type ErrorFacts, invalid, notFound } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
@@ -58,8 +58,6 @@ export interface Discounts {
   refresh(): Promise<void>;
 }
 
-const wholeBasisPoints = 10_000n;
-
 /** Returns the largest that matches; of equal ones that with the lower id, so that replicas agree. Pure. */
 export function discountFor(discounts: readonly Discount[], use: DiscountedUse, atMs: number): Discount | undefined {
   let best: Discount | undefined;
@@ -77,33 +75,6 @@ export function discountFor(discounts: readonly Discount[], use: DiscountedUse, 
   return best;
 }
 
-/** A rate after the discount, rounded half up: to a nano-USD per million units. */
-export const discountedRate = (rate: bigint, basisPoints: number): bigint =>
-  (rate * (wholeBasisPoints - BigInt(basisPoints)) + wholeBasisPoints / 2n) / wholeBasisPoints;
-
-const discounted = new WeakMap<TokenRates, Map<number, TokenRates>>();
-
-/** Computed once for a price and a discount, and shared by requests. */
-export function discountedRates(rates: TokenRates, basisPoints: number): TokenRates {
-  const known = discounted.get(rates) ?? new Map<number, TokenRates>();
-  discounted.set(rates, known);
-  const lower = known.get(basisPoints) ?? {
-    input: discountedRate(rates.input, basisPoints),
-    cachedInput: discountedRate(rates.cachedInput, basisPoints),
-    output: discountedRate(rates.output, basisPoints),
-    ...(rates.units && {
-      units: {
-        ...rates.units,
-        characters: discountedRate(rates.units.characters, basisPoints),
-        audio: discountedRate(rates.units.audio, basisPoints),
-        images: discountedRate(rates.units.images, basisPoints),
-      },
-    }),
-  };
-  known.set(basisPoints, lower);
-  return lower;
-}
-
 export function createDiscounts(deps: { readonly store: DiscountStore; readonly clock?: Clock }): Discounts {
   const clock = deps.clock ?? systemClock;
   let known: readonly Discount[] = [];
@@ -111,11 +82,7 @@ export function createDiscounts(deps: { readonly store: DiscountStore; readonly 
     find: (use, atMs) => (known.length === 0 ? undefined : discountFor(known, use, atMs)),
     async create(request, by) {
       const effectiveFromMs = request.effectiveFromMs ?? clock.unixMs();
-      if (
-        !Number.isInteger(request.basisPoints) ||
-        request.basisPoints < 1 ||
-        request.basisPoints > Number(wholeBasisPoints)
-      ) {
+      if (!Number.isInteger(request.basisPoints) || request.basisPoints < 1 || request.basisPoints > wholeBasisPoints) {
         throw discountRefused("A discount must be between 0.01 and 100 per cent.", { param: "percent" });
       }
       if (request.name === "") throw discountRefused("A discount needs a name, which bills show.", { param: "name" });

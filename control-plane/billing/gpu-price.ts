@@ -1,7 +1,7 @@
 // Cost of GPU time: price per GPU and hour, by the millisecond, rounded once per minute and instance. Pure.
 import { minuteMs } from "../../proto/gpu-minute.ts";
-import { type NanoUsd, nano } from "../../proto/money.ts";
-import { type Discount, type DiscountedUse, discountedRate, discountFor } from "./discounts.ts";
+import { discountedRate, gpuCost } from "../../proto/price-rules.ts";
+import { type Discount, type DiscountedUse, discountFor } from "./discounts.ts";
 
 export interface GpuPrice {
   readonly version: bigint;
@@ -25,13 +25,6 @@ export interface GpuRate {
   /** Nano-USD per GPU and hour, less the discount. */
   readonly hourRate: bigint;
   readonly discountId: string | null;
-}
-
-const hourMs = 3_600_000n;
-
-/** `gpuMs`: milliseconds times GPUs, also fractions of a GPU. Both are rounded half up. */
-export function gpuCost(gpuMs: number, hourRate: bigint): NanoUsd {
-  return nano((BigInt(Math.round(gpuMs)) * hourRate + hourMs / 2n) / hourMs);
 }
 
 /** `prices`: newest first. Undefined: free. */

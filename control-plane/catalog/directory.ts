@@ -1,7 +1,8 @@
 // Models in memory: public ones with their price, and each account's own deployments. Reloaded on change notifications;
 // while the database is unavailable the last state stays.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
-import { freeOfCharge, type TokenRates } from "../../proto/money.ts";
+import { freeOfCharge } from "../../proto/money.ts";
+import { adapterPercent, surchargedRates } from "../../proto/price-rules.ts";
 import { type ModelAlias, modelsOf } from "./model-alias.ts";
 import { type ModelAbout, noAbout } from "./model-meta.ts";
 import type { ModelDirectory, ServedModel } from "./served-model.ts";
@@ -36,8 +37,8 @@ interface Tables {
 const noTables: Pick<Tables, "aliases" | "own"> = { aliases: new Map(), own: new Map() };
 const idPrefix = "deploy_id:";
 
-/** `adapterPercent`: surcharge of an adapter over its base. */
-export function createDirectory(store: CatalogStore, adapterPercent = 50): Directory {
+/** `surcharge`: of an adapter over its base, in per cent. */
+export function createDirectory(store: CatalogStore, surcharge = adapterPercent): Directory {
   let tables: Tables | undefined;
   let untilNextPriceMs: number | undefined;
 
@@ -93,7 +94,7 @@ export function createDirectory(store: CatalogStore, adapterPercent = 50): Direc
       // Before the deployments: an adapter needs a known deployment.
       const adapters = await store.adapters();
       const aliases = tabulateAliases(await store.aliases());
-      tables = { ...tabulate(await store.deployed(), offered, notes, adapters, adapterPercent), aliases };
+      tables = { ...tabulate(await store.deployed(), offered, notes, adapters, surcharge), aliases };
       untilNextPriceMs = untilNext;
     },
     resolve,
@@ -123,7 +124,7 @@ function tabulate(
   offers: readonly OfferedModel[],
   notes: readonly NotedModel[],
   adapters: readonly DeployedAdapter[],
-  adapterPercent: number,
+  surcharge: number,
 ): Omit<Tables, "aliases"> {
   const noted = new Map(notes.map((note) => [keyOf(note.account, note.name), note]));
   const byDeployment = new Map<DeploymentId, DeployedModel>(deployed.map((one) => [one.deployId, one]));
@@ -150,7 +151,7 @@ function tabulate(
   for (const one of adapters) {
     const base = one.base.kind === "offered" ? offered.get(one.base.name) : byId.get(one.base.deployId);
     if (!base) continue;
-    const served = adaptedModel(one, base, adapterPercent);
+    const served = adaptedModel(one, base, surcharge);
     byId.set(one.id, served);
     const names = own.get(one.account) ?? new Map<string, ServedModel>();
     own.set(one.account, names);
@@ -173,7 +174,7 @@ function adaptedModel(one: DeployedAdapter, base: ServedModel, percent: number):
     servedName: one.id,
     version: one.revision,
     description: one.description,
-    rates: surcharged(base.rates, percent),
+    rates: surchargedRates(base.rates, percent),
     createdAtMs: one.createdAtMs,
     status: one.isFailed ? "failed" : base.status,
     about: goneWith(base.about),
@@ -185,21 +186,6 @@ function adaptedModel(one: DeployedAdapter, base: ServedModel, percent: number):
 /** An adapter has no description of its own and ends with its base, without the base's replacement. */
 const goneWith = ({ deprecatedAtMs, sunsetAtMs }: ModelAbout = noAbout): ModelAbout =>
   Object.freeze({ ...noAbout, deprecatedAtMs, sunsetAtMs });
-
-/** Rounds up each rate. */
-function surcharged({ units, ...tokens }: TokenRates, percent: number): TokenRates {
-  const more = (rate: bigint) => (rate * BigInt(100 + percent) + 99n) / 100n;
-  return {
-    input: more(tokens.input),
-    cachedInput: more(tokens.cachedInput),
-    output: more(tokens.output),
-    ...(units
-      ? {
-          units: { ...units, characters: more(units.characters), audio: more(units.audio), images: more(units.images) },
-        }
-      : {}),
-  };
-}
 
 const keyOf = (account: AccountId, name: string) => `${account} ${name}`;
 

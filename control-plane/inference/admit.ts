@@ -2,9 +2,10 @@
 // grant.
 import type { AccountId } from "../../proto/ids.ts";
 import type { ProviderRates, TokenRates } from "../../proto/money.ts";
+import { discountedRates } from "../../proto/price-rules.ts";
 import type { ServiceTier } from "../../proto/service-tier.ts";
 import type { Caller } from "../accounts/caller.ts";
-import { type Discounts, discountedRates } from "../billing/discounts.ts";
+import type { Discounts } from "../billing/discounts.ts";
 import { type Budgets, type Hold, InsufficientFunds, SpendingSuspended } from "../billing/hold.ts";
 import { affordableMaxTokens, holdSize, promptTokensBound, type RequestSize } from "../billing/price.ts";
 import { providerCeilingOf } from "../billing/provider-cost.ts";

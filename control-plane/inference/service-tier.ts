@@ -1,8 +1,8 @@
 // Service tier that serves a request. Pure.
 import type { TokenRates } from "../../proto/money.ts";
+import { tierRates } from "../../proto/price-rules.ts";
 import type { ServiceTier } from "../../proto/service-tier.ts";
 import type { Caller } from "../accounts/caller.ts";
-import { discountedRates } from "../billing/discounts.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
 
 /**
@@ -17,7 +17,7 @@ export function servedTier(asked: unknown, { mayPrioritize }: Pick<Caller, "mayP
 /** Rates of a model at a tier, before discounts. Batches have a discount instead. */
 export function ratesAt(tier: ServiceTier, { rates, tierPercents }: ServedModel): TokenRates {
   if (tierPercents === undefined || tier === "default" || tier === "batch") return rates;
-  return discountedRates(rates, 10_000 - 100 * tierPercents[tier]);
+  return tierRates(rates, tierPercents[tier]);
 }
 
 /** Discount id by which bills tell the tiers apart; a discount of the operator has its own. */

@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { discountedRate, discountFor } from "../../../../control-plane/billing/discounts.ts";
+import { discountFor } from "../../../../control-plane/billing/discounts.ts";
 import { priceAt } from "../../../../control-plane/billing/price-book.ts";
 import type { Discount, PriceVersion } from "../../../../control-plane/billing/store.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
+import { discountedRate } from "../../../../proto/price-rules.ts";
 
 const use = { account: "u:1" as AccountId, model: "org/model", surface: "chat" };
 const discount = (change: Partial<Discount>): Discount => ({
