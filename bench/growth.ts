@@ -99,7 +99,7 @@ async function prepare(url: string, size: number) {
   const nowMs = Date.now();
   for (let month = 0; month < months; month++) await ensureMoneyMonths(db, startOfMonth(nowMs, month));
   await client.query("begin");
-  await seedAccounts(client, accounts);
+  await seedAccounts(client, [...Array(accounts).keys()]);
   await client.query("commit");
   const metrics = createBillingMetrics(new Registry());
   const settlement = createSettlement({

@@ -1,21 +1,25 @@
 // Settled usage records per second, compared with one bare statement that writes the same usage, ledger, budget and lease rows, in
-// interleaved rounds on one PostgreSQL.
+// interleaved rounds on one PostgreSQL. Then what it costs to seal them, beside what it costs to settle them.
 import pg from "pg";
 import { pino } from "pino";
 import { Registry } from "prom-client";
+import { createInvoiceKeys } from "../control-plane/billing/invoice-keys.ts";
 import { createBillingMetrics } from "../control-plane/billing/metrics.ts";
 import { createQuarantine } from "../control-plane/billing/quarantine.ts";
 import { monthScopes } from "../control-plane/billing/scopes.ts";
-import { createSettlement } from "../control-plane/billing/settle.ts";
+import { createSettlement, type Settlement } from "../control-plane/billing/settle.ts";
+import { createUsageSeals } from "../control-plane/billing/usage-seals.ts";
 import { openDatabase } from "../control-plane/store/core/database.ts";
 import { migrateDatabase } from "../control-plane/store/core/migrate.ts";
 import { createQuarantineStore } from "../control-plane/store/money/quarantine-store.ts";
 import { createSettlementStore } from "../control-plane/store/money/settlement-store.ts";
+import { createInvoiceKeyStore, createUsageSealStore } from "../control-plane/store/money/usage-seal-store.ts";
 import { type HostId, randomId } from "../proto/ids.ts";
+import { segmentItems } from "../proto/invoice-file.ts";
 import { signTicket, type Ticket, ticketText } from "../proto/ticket.ts";
 import type { SpooledRecord } from "../proto/usage-record.ts";
 import { startPostgres } from "../test/fakes/postgres.ts";
-import type { BenchOptions } from "./figures.ts";
+import type { BenchOptions, Figures } from "./figures.ts";
 import { median } from "./load.ts";
 
 const groups = [1, 50, 500] as const;
@@ -25,7 +29,7 @@ const amountOf = (group: number): number => (group === 1 ? 300 : group * 12);
 const accounts = 20;
 const log = pino({ level: "silent" });
 
-export async function benchMoney({ rounds, figures }: BenchOptions): Promise<void> {
+export async function benchMoney({ rounds, only, figures }: BenchOptions): Promise<void> {
   const postgres = await startPostgres({ onDisk: true });
   try {
     const url = await postgres.createDatabase();
@@ -34,7 +38,7 @@ export async function benchMoney({ rounds, figures }: BenchOptions): Promise<voi
     const bare = new pg.Client({ connectionString: url });
     bare.on("error", () => {});
     await bare.connect();
-    await seedAccounts(pool, accounts);
+    await seedAccounts(pool, [...Array(accounts).keys()]);
     const store = createSettlementStore(db, monthScopes);
     await store.ensureMoneyMonths(new Date());
     const metrics = createBillingMetrics(new Registry());
@@ -47,7 +51,7 @@ export async function benchMoney({ rounds, figures }: BenchOptions): Promise<voi
       gatherMs: 0,
     });
     const out = [`\nmoney: settled records per second, medians of ${rounds} rounds; one bare statement = 1`];
-    for (const group of groups) {
+    for (const group of only === "sealing" ? [] : groups) {
       const ours: number[] = [];
       const theirs: number[] = [];
       const cpu: number[] = [];
@@ -75,17 +79,79 @@ export async function benchMoney({ rounds, figures }: BenchOptions): Promise<voi
           `ratio ${median(ratios).toFixed(2)}   ${figures.judge({ name: `groups of ${group}, records per second / bare statement`, values: ratios, atLeast: limit })}   CPU ${median(cpu).toFixed(0)} us/record`,
       );
     }
-    process.stdout.write(`${out.join("\n")}\n`);
     await bare.end();
+    const keys = createInvoiceKeys({
+      store: createInvoiceKeyStore(db),
+      seal: { seal: (key) => key, open: (key) => key },
+    });
+    const sealStore = createUsageSealStore(db, { settledAfterMs: 0 });
+    const sealUsage = (items: number) =>
+      createUsageSeals({ store: sealStore, keys, log, items }).run(new AbortController().signal);
+    out.push(...(await sealing({ pool, settlement, sealUsage, rounds, figures })));
+    process.stdout.write(`${out.join("\n")}\n`);
     await close();
   } finally {
     await postgres.stop();
   }
 }
 
+const sealLimit = 1.03;
+/** Records of an account in one measurement: one segment, which is full except for single records, whose settlement takes long. */
+const sealedOf = (group: number): number => (group === 1 ? 400 : segmentItems);
+const sealedAccounts = 2;
+
+/** Settles records, then seals those, alternating. Both in one process and one connection: the sum is what the records cost. */
+async function sealing(deps: {
+  readonly pool: pg.Pool;
+  readonly settlement: Settlement;
+  /** Runs the job, with segments of so many records. */
+  readonly sealUsage: (items: number) => Promise<unknown>;
+  readonly rounds: number;
+  readonly figures: Figures;
+}): Promise<string[]> {
+  const { pool, settlement, sealUsage, rounds, figures } = deps;
+  const out = [
+    `\nsealing: microseconds per record, medians of ${rounds} rounds; settlement and sealing, settlement alone = 1`,
+  ];
+  let names = accounts;
+  for (const group of groups) {
+    const settled: number[] = [];
+    const sealed: number[] = [];
+    for (let round = -1; round < rounds; round++) {
+      const owners = Array.from({ length: sealedAccounts }, () => names++);
+      await seedAccounts(pool, owners);
+      const count = sealedOf(group) * sealedAccounts;
+      const batches = Array.from({ length: count / group }, (_, batch) =>
+        Array.from({ length: group }, (_, i) => usageRecord(owners[(batch + i) % sealedAccounts] as number).wire),
+      );
+      const startedMs = performance.now();
+      for (const batch of batches)
+        if ((await settlement.settle(batch, "1", host)).length !== batch.length)
+          throw new Error("records were not settled");
+      const settledMs = performance.now();
+      await sealUsage(sealedOf(group));
+      const endedMs = performance.now();
+      if (round < 0) continue;
+      settled.push(((settledMs - startedMs) * 1_000) / count);
+      sealed.push(((endedMs - settledMs) * 1_000) / count);
+    }
+    const { rows } = await pool.query("select sum(records)::int as n from usage_segment where account_id = $1", [
+      `u:${names - 1}`,
+    ]);
+    if (rows[0].n !== sealedOf(group)) throw new Error(`${rows[0].n} records of groups of ${group} were sealed`);
+    const ratios = sealed.map((us, i) => 1 + us / (settled[i] as number));
+    const name = `groups of ${group}, settling and sealing / settling`;
+    out.push(
+      `groups of ${String(group).padStart(3)}  settle ${median(settled).toFixed(1).padStart(7)}  seal ${median(sealed).toFixed(2).padStart(6)}  ` +
+        `ratio ${median(ratios).toFixed(3)}   ${figures.judge({ name, values: ratios, atMost: sealLimit })}`,
+    );
+  }
+  return out;
+}
+
 /** Accounts `u:0` and so on, each with a key, a budget and an open lease. */
-export async function seedAccounts(pool: Pick<pg.Client, "query">, count: number): Promise<void> {
-  for (let i = 0; i < count; i++) {
+export async function seedAccounts(pool: Pick<pg.Client, "query">, numbers: readonly number[]): Promise<void> {
+  for (const i of numbers) {
     await pool.query(
       `insert into account (account_id, email, display_name, wrapped_dek, kek_version) values ($1, $1, $1, '', 1)`,
       [`u:${i}`],

@@ -9,7 +9,7 @@ import { programFile } from "./own-files.ts";
 
 /** Runs an entry and exits with its exit code. Throws as hostEnvironment does. */
 export async function runOnHost(
-  entry: "admin-key.ts" | "rotate-kek.ts" | "backup.ts",
+  entry: "admin-key.ts" | "rotate-kek.ts" | "rotate-invoice-key.ts" | "backup.ts",
   data: string | undefined,
   args: readonly string[] = [],
 ): Promise<void> {

@@ -39,6 +39,7 @@ import { addEvents } from "./commands/events.ts";
 import { addFile } from "./commands/file.ts";
 import { addInfer } from "./commands/infer.ts";
 import { addInspect } from "./commands/inspect.ts";
+import { addInvoice } from "./commands/invoice.ts";
 import { addLimits } from "./commands/limits.ts";
 import { addLog } from "./commands/log.ts";
 import { addLogin, addLogout } from "./commands/login.ts";
@@ -140,7 +141,7 @@ const groups: Readonly<Record<string, readonly ((program: Command) => void)[]>> 
     addWebhook,
   ],
   "Deploy:": [addDeployModel, addDeployCreate, addDeploy, addLog, addContainer, addAgent, addBackup],
-  "Money:": [addAccountCommands, addBillingCommands, addLimits],
+  "Money:": [addAccountCommands, addBillingCommands, addInvoice, addLimits],
   "Organization:": [addOrganization, addMember, addInvitation, addProject],
   "Operate:": [
     addNodeEnrolment,

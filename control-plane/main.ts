@@ -20,6 +20,7 @@ import { createReasoningSeals } from "./accounts/reasoning-seals.ts";
 import { createKekWatch } from "./accounts/rotate-kek.ts";
 import {
   hubTokens,
+  invoiceKeySeal,
   invoiceLinkKey,
   promptScopeKey,
   resultsLinkKey,
@@ -276,6 +277,7 @@ async function createCore(base: Base) {
     mail: mail?.alerts,
     provider: await paymentProvider(config),
     invoiceLinkKey: invoiceLinkKey(secrets),
+    invoiceKeySeal: invoiceKeySeal(secrets),
     log,
   });
   const fleetMetrics = createFleetMetrics(registry);
@@ -440,6 +442,7 @@ async function createWork(models: Models) {
     address: queues,
     retention: config.retention,
     closeMonths: billing.closeMonths,
+    sealUsage: billing.usageSeals.run,
     watchLimits: billing.limitAlerts.watch,
     divideUsage: money.usageDays.divide,
     deliverMails: mail?.deliver,

@@ -24,6 +24,11 @@ export interface UsageField {
   readonly key?: string;
   /** Maximum of a count that the ticket does not limit; maximum length of a text. */
   readonly max?: number;
+  /**
+   * Part of the text by which usage is sealed (proto/invoice-file.ts): what the bill depends on and what names the request. A new field is
+   * not sealed, because the texts of older records must stay as they are.
+   */
+  readonly isSealed?: true;
   /** Description in the API, which shows the field under the name of its column; "": shown without one. Numbers only. */
   readonly shown?: string;
 }
@@ -33,8 +38,8 @@ export interface UsageField {
  * table and the API's request log follow from this list.
  */
 export const usageFields = {
-  requestId: { column: "request_id", type: "text", from: "ticket", isRequired: true },
-  attempt: { column: "attempt", type: "integer", from: "ticket", isRequired: true },
+  requestId: { column: "request_id", type: "text", from: "ticket", isRequired: true, isSealed: true },
+  attempt: { column: "attempt", type: "integer", from: "ticket", isRequired: true, isSealed: true },
   endedAtMs: { column: "ended_at", type: "time", from: "host", isRequired: true },
   nodeEpoch: { column: "node_epoch", type: "amount", from: "host", isRequired: true },
   inputTokens: {
@@ -44,6 +49,7 @@ export const usageFields = {
     in: "tokens",
     key: "input",
     shown: "Cached ones included",
+    isSealed: true,
   },
   cachedInputTokens: {
     column: "cached_input_tokens",
@@ -52,6 +58,7 @@ export const usageFields = {
     in: "tokens",
     key: "cachedInput",
     shown: "",
+    isSealed: true,
   },
   outputTokens: {
     column: "output_tokens",
@@ -60,6 +67,7 @@ export const usageFields = {
     in: "tokens",
     key: "output",
     shown: "Reasoning included",
+    isSealed: true,
   },
   reasoningTokens: {
     column: "reasoning_tokens",
@@ -89,25 +97,25 @@ export const usageFields = {
   },
   // Units of tasks that are not billed by tokens only.
   /** Characters of spoken text. */
-  characters: { column: "characters", type: "count", from: "host", in: "units", max: 1e9 },
+  characters: { column: "characters", type: "count", from: "host", in: "units", max: 1e9, isSealed: true },
   /** Milliseconds of audio that was transcribed. */
-  audioMs: { column: "audio_ms", type: "count", from: "host", in: "units", max: 1e9 },
+  audioMs: { column: "audio_ms", type: "count", from: "host", in: "units", max: 1e9, isSealed: true },
   /** Images that were made, not those of a prompt. */
-  images: { column: "images", type: "count", from: "host", in: "units", max: 1e9 },
+  images: { column: "images", type: "count", from: "host", in: "units", max: 1e9, isSealed: true },
   /** Width x height x steps, summed over the images; 0 if unknown. */
-  imagePixelSteps: { column: "image_pixel_steps", type: "count", from: "host", in: "units", max: 1e12 },
+  imagePixelSteps: { column: "image_pixel_steps", type: "count", from: "host", in: "units", max: 1e12, isSealed: true },
   /** Inputs embedded, documents ranked, texts classified; shown, not billed. */
   items: { column: "items", type: "count", from: "host", in: "units", max: 1e9 },
-  admittedAtMs: { column: "admitted_at", type: "time", from: "ticket", isRequired: true },
+  admittedAtMs: { column: "admitted_at", type: "time", from: "ticket", isRequired: true, isSealed: true },
   account: { column: "account_id", type: "text", from: "ticket", isRequired: true },
-  key: { column: "key_id", type: "text", from: "ticket", isRequired: true, key: "keyId" },
+  key: { column: "key_id", type: "text", from: "ticket", isRequired: true, key: "keyId", isSealed: true },
   replica: { column: "replica_id", type: "text", from: "ticket", isRequired: true, key: "replicaId" },
-  model: { column: "model", type: "text", from: "ticket", isRequired: true },
+  model: { column: "model", type: "text", from: "ticket", isRequired: true, isSealed: true },
   deployId: { column: "deploy_id", type: "text", from: "ticket", isRequired: true },
   instanceId: { column: "instance_id", type: "text", from: "ticket", isRequired: true },
   leaseIds: { column: "lease_ids", type: "texts", from: "ticket", isRequired: true },
   hold: { column: "hold", type: "amount", from: "ticket", isRequired: true },
-  priceVersion: { column: "price_version", type: "amount", from: "ticket", isRequired: true },
+  priceVersion: { column: "price_version", type: "amount", from: "ticket", isRequired: true, isSealed: true },
   inputRate: { column: "input_rate", type: "amount", from: "ticket", isRequired: true, in: "rates" },
   cachedInputRate: { column: "cached_input_rate", type: "amount", from: "ticket", isRequired: true, in: "rates" },
   outputRate: { column: "output_rate", type: "amount", from: "ticket", isRequired: true, in: "rates" },
@@ -117,14 +125,21 @@ export const usageFields = {
   /** Pixel steps of an image at that rate; 0: all images cost the same. */
   imageUnit: { column: "image_unit", type: "amount", from: "ticket", in: "rates" },
   /** Discount inside the rates. */
-  discountId: { column: "discount_id", type: "text", from: "ticket", isRequired: true, isNullable: true },
+  discountId: {
+    column: "discount_id",
+    type: "text",
+    from: "ticket",
+    isRequired: true,
+    isNullable: true,
+    isSealed: true,
+  },
   /** Name of the end user that the request was made for; the table holds the id of the name, so that it can be erased. */
   endUser: { column: "end_user", type: "text", from: "ticket", isNullable: true },
   /** Service tier; null: default. */
-  tier: { column: "service_tier", type: "text", from: "ticket", isNullable: true },
+  tier: { column: "service_tier", type: "text", from: "ticket", isNullable: true, isSealed: true },
   /** Milliseconds times GPUs of a minute of GPU time. */
-  gpuMs: { column: "gpu_ms", type: "count", from: "price" },
-  cost: { column: "cost", type: "amount", from: "price", isRequired: true },
+  gpuMs: { column: "gpu_ms", type: "count", from: "price", isSealed: true },
+  cost: { column: "cost", type: "amount", from: "price", isRequired: true, isSealed: true },
   /** Amount that the customer pays: at most the hold; 0 when voided. */
   charge: { column: "charge", type: "amount", from: "posting", isRequired: true },
   /** A later attempt exists, so this one is not billed. */

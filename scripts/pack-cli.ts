@@ -74,7 +74,7 @@ Command line of Stoker ${version}. Needs Node.js 24.
     npm install --global ./stoker-cli-${version}.tgz
     stoker auth login --host https://stoker.example.com
 
-Commands that start Stoker or change its database (\`up\`, \`node join\`, \`simulate\`, \`admin key\`, \`admin backup\`, \`admin rotate-kek\`) run from
+Commands that start Stoker or change its database (\`up\`, \`node join\`, \`simulate\`, \`admin key\`, \`admin backup\`, \`admin rotate-kek\`, \`admin rotate-invoice-key\`) run from
 a clone of the repository.
 `;
 }

@@ -68,6 +68,7 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/admin-key.ts": { may: ["control-plane/"] },
   "control-plane/migrate.ts": { may: ["control-plane/"] },
   "control-plane/rotate-kek.ts": { may: ["control-plane/"] },
+  "control-plane/rotate-invoice-key.ts": { may: ["control-plane/"] },
   "control-plane/backup.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
   "control-plane/http/": {

@@ -22,4 +22,10 @@ export function addAdminKey(program: Command): void {
     .example("stoker admin rotate-kek")
     .option("--data <folder>", "data folder of `up` (default: STOKER_DATA or .stoker)")
     .action((flags: { data?: string }) => runOnHost("rotate-kek.ts", flags.data));
+  adminGroup(program)
+    .command("rotate-invoice-key")
+    .description("sign invoice exports with a new key, which the old one signs (run on the host)")
+    .example("stoker admin rotate-invoice-key")
+    .option("--data <folder>", "data folder of `up` (default: STOKER_DATA or .stoker)")
+    .action((flags: { data?: string }) => runOnHost("rotate-invoice-key.ts", flags.data));
 }

@@ -157,6 +157,9 @@ export const text = {
     print: "Print or save as PDF",
     csv: "CSV",
     json: "JSON",
+    records: "Records",
+    verify:
+      "Records has every usage record of the month with its price and signatures: `stoker invoice verify FILE` recomputes this invoice from it, without a connection.",
     copyLink: "Copy a link that opens without signing in",
     exact: (usd: string) => `Exactly ${usd}`,
     units: {

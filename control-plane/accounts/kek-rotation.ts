@@ -3,19 +3,21 @@ import { join } from "node:path";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import { type AccountSecrets, newestKek, unwrapDek, wrapDek } from "./envelope.ts";
 import type { RotateDeps, Rotation } from "./rotate-kek.ts";
-import { authoritySeal, providerSeal, ticketKeySeal } from "./seals.ts";
+import { authoritySeal, invoiceKeySeal, providerSeal, ticketKeySeal } from "./seals.ts";
 import { kekFile, type SecretFiles } from "./secret-files.ts";
 
 export function resealers(secrets: AccountSecrets): RotateDeps["reseal"] {
   const tickets = ticketKeySeal(secrets);
   const authority = authoritySeal(secrets);
   const providers = providerSeal(secrets);
+  const invoices = invoiceKeySeal(secrets);
   return {
     "data keys": (id, sealed) =>
       wrapDek(newestKek(secrets), unwrapDek(secrets, sealed, id as AccountId), id as AccountId),
     "ticket keys": (id, sealed) => tickets.seal(tickets.open(sealed, id as HostId), id as HostId),
     "authority keys": (id, sealed) => authority.seal(authority.open(sealed, id), id),
     "provider secrets": (id, sealed) => providers.seal(providers.open(sealed, id), id),
+    "invoice keys": (id, sealed) => invoices.seal(invoices.open(sealed, id), id),
   };
 }
 
@@ -29,7 +31,7 @@ export function rotationReport(rotation: Rotation, secrets: SecretFiles): { text
     return {
       isWhole: false,
       text:
-        `${done} ${left["data keys"]} data keys, ${left["ticket keys"]} ticket keys, ${left["authority keys"]} authority keys and ${left["provider secrets"]} secrets of identity providers cannot be opened with any key of ` +
+        `${done} ${left["data keys"]} data keys, ${left["ticket keys"]} ticket keys, ${left["authority keys"]} authority keys, ${left["provider secrets"]} secrets of identity providers and ${left["invoice keys"]} invoice keys cannot be opened with any key of ` +
         `${secrets.folder} and were not changed. Keep every key file; restore missing ones from a backup, then run ` +
         "this again.",
     };

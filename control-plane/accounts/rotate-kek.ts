@@ -7,9 +7,12 @@ import { OperatorError } from "../service-error.ts";
 import { type Kek, kekFingerprint, newestKek } from "./envelope.ts";
 import { kekFile, type SecretFiles } from "./secret-files.ts";
 
-/** Sealed with a key-encryption key: data keys of accounts, ticket keys of hosts, the key that signs certificates, secrets of identity providers. */
-export type SealedKind = "data keys" | "ticket keys" | "authority keys" | "provider secrets";
-const kinds: readonly SealedKind[] = ["data keys", "ticket keys", "authority keys", "provider secrets"];
+/**
+ * Sealed with a key-encryption key: data keys of accounts, ticket keys of hosts, the key that signs certificates, secrets of identity
+ * providers, keys that sign invoices.
+ */
+export type SealedKind = "data keys" | "ticket keys" | "authority keys" | "provider secrets" | "invoice keys";
+const kinds: readonly SealedKind[] = ["data keys", "ticket keys", "authority keys", "provider secrets", "invoice keys"];
 
 export interface SealedRow {
   /** Id of the account or host. */
@@ -84,7 +87,7 @@ export async function rotateKek(deps: RotateDeps, options: RotateOptions): Promi
   }
   await waitForAll(deps, options, version);
   await store.use(version);
-  const resealed = { "data keys": 0, "ticket keys": 0, "authority keys": 0, "provider secrets": 0 };
+  const resealed = { "data keys": 0, "ticket keys": 0, "authority keys": 0, "provider secrets": 0, "invoice keys": 0 };
   const left = { ...resealed };
   for (const kind of kinds) {
     resealed[kind] = await resealAll(deps, kind, version, options.batch);

@@ -33,6 +33,11 @@ export function providerSeal(secrets: AccountSecrets): KekSeal<string> {
   return kekSeal(secrets, "stoker identity providers", "identity_provider.client_secret");
 }
 
+/** Seals the keys that sign invoices; the id is the version. */
+export function invoiceKeySeal(secrets: AccountSecrets): KekSeal<string> {
+  return kekSeal(secrets, "stoker invoice keys", "invoice_key.sealed_key");
+}
+
 /** Returns the key of a KEK for the purpose `info`; derives each once. */
 function derivedKeys(info: string): (kek: Kek) => Buffer {
   return oncePer((kek: Kek) => Buffer.from(hkdfSync("sha256", kek.bytes, "", info, 32)));

@@ -13,5 +13,23 @@ export function isRefusedValue(error: unknown): boolean {
 export const isInternalError = (error: unknown): boolean =>
   error instanceof DatabaseUnavailable && error.params.reason === "failing";
 
+/** Consecutive outages that count as one of the database. */
+const maxOutages = 3;
+
+/** Outages in work that is done account by account. A single one may be of an account whose rows exceed the statement limit. */
+export class OutageStreak {
+  #count = 0;
+
+  succeeded(): void {
+    this.#count = 0;
+  }
+
+  /** Throws `outage` if the database is the cause: the accounts before it failed too. */
+  failed(outage: unknown): void {
+    this.#count += 1;
+    if (this.#count >= maxOutages) throw outage;
+  }
+}
+
 /** PostgreSQL is unavailable: no row is the cause. */
 export const isOutage = (error: unknown): boolean => error instanceof DatabaseUnavailable && !isInternalError(error);

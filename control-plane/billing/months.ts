@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import { isOutage } from "./database-failure.ts";
+import { isOutage, OutageStreak } from "./database-failure.ts";
 import { draftInvoice } from "./invoices.ts";
 import { type Month, monthName, monthOf, monthStartMs } from "./period.ts";
 import type { InvoiceStore } from "./store.ts";
@@ -9,8 +9,6 @@ import type { InvoiceStore } from "./store.ts";
 /** Entries count by time of posting, so none arrives late; these hours cover slow transactions and clocks. */
 const closeAfterMs = 3 * 3_600_000;
 const page = 200;
-/** Consecutive outages that count as one of the database. A single one may be an account whose month exceeds the statement limit. */
-const maxOutages = 3;
 
 export interface MonthClosing {
   /**
@@ -51,7 +49,7 @@ export function createMonthClosing(deps: {
   async function closeMonth(month: Month, nowMs: number) {
     const failed: AccountId[] = [];
     const slow = new Map<AccountId, unknown>();
-    let outages = 0;
+    const outages = new OutageStreak();
     let invoices = 0;
     const failure = (account: AccountId, error: unknown): void => {
       failed.push(account);
@@ -71,13 +69,12 @@ export function createMonthClosing(deps: {
         if (differing.has(account)) continue;
         try {
           if (await store.close(account, month, (lines, dueDays) => draftInvoice(lines, dueDays, nowMs))) invoices += 1;
-          outages = 0;
+          outages.succeeded();
         } catch (error) {
           if (!isOutage(error)) failure(account, error);
           else {
             slow.set(account, error);
-            outages += 1;
-            if (outages === maxOutages) throw error;
+            outages.failed(error);
           }
           continue;
         }

@@ -11,6 +11,7 @@ export type { GpuMinute } from "./gpu-minute.ts";
 export type { GpuPrice, GpuTariff } from "./gpu-price.ts";
 export type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 export type { GrantSizes } from "./grant-size.ts";
+export type { InvoiceKeyStore, StoredInvoiceKey } from "./invoice-keys.ts";
 export type { AlertSubject, LimitAlert, LimitAlertStore, RaisedAlert } from "./limit-alerts.ts";
 export type * from "./money-overview.ts";
 export type * from "./payment-store.ts";
@@ -29,6 +30,7 @@ export type { LabelStore, RequestLabel, RequestMarks } from "./request-labels.ts
 export type { LoggedRequest, RequestLogStore } from "./request-log.ts";
 export type { BudgetScope } from "./scopes.ts";
 export type { UsageDayStore, UsageDimension } from "./usage-days.ts";
+export type { AccountPage, Corrected, NewSegment, SegmentItems, UsageSealStore } from "./usage-seals.ts";
 
 import type { GrantSizes, Purchase } from "./grant-size.ts";
 import type { SettledRecord } from "./record.ts";

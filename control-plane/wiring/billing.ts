@@ -5,12 +5,14 @@ import { createAccountStatus } from "../billing/account-status.ts";
 import { createCharges } from "../billing/charges.ts";
 import { createChecklists } from "../billing/checklist.ts";
 import { createFunds } from "../billing/funds.ts";
+import { createInvoiceKeys } from "../billing/invoice-keys.ts";
 import { createInvoiceQueries } from "../billing/invoice-queries.ts";
 import { type AlertMail, createLimitAlerts } from "../billing/limit-alerts.ts";
 import { createLimits } from "../billing/limits.ts";
 import { createMonthClosing } from "../billing/months.ts";
 import { createPaying } from "../billing/paying.ts";
 import { nanoPerCent, type PaymentProvider } from "../billing/payments.ts";
+import { createUsageSeals } from "../billing/usage-seals.ts";
 import type { ControlPlaneConfig } from "../config.ts";
 import { createManualPayments } from "../payments/manual.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
@@ -22,6 +24,7 @@ import { createInvoiceStore } from "../store/money/invoice-store.ts";
 import { createLimitAlertStore } from "../store/money/limit-alert-store.ts";
 import { createLimitStore } from "../store/money/limit-store.ts";
 import { createMoneyOverviewStore } from "../store/money/money-overview-store.ts";
+import { createInvoiceKeyStore, createUsageSealStore } from "../store/money/usage-seal-store.ts";
 import { makeWebhookId } from "../webhooks/run-jobs.ts";
 
 /** Stripe if its keys are configured; otherwise the operator collects the money. */
@@ -41,6 +44,8 @@ export function createBilling(deps: {
   readonly provider: PaymentProvider;
   /** Signs the links of invoices. */
   readonly invoiceLinkKey: Buffer;
+  /** Seals the keys that sign invoice exports. */
+  readonly invoiceKeySeal: Parameters<typeof createInvoiceKeys>[0]["seal"];
   /** Undefined: this installation sends no mails. */
   readonly mail?: AlertMail | undefined;
   readonly log: Logger;
@@ -75,6 +80,9 @@ export function createBilling(deps: {
   const status = createAccountStatus({ store: createAccountStatusStore(db), charges, minDue, log, ...clock });
   const months = createMonthClosing({ store: invoiceStore, log, onClosed: status.update, ...clock });
 
+  const invoiceKeys = createInvoiceKeys({ store: createInvoiceKeyStore(db), seal: deps.invoiceKeySeal, ...clock });
+  const usageSeals = createUsageSeals({ store: createUsageSealStore(db), keys: invoiceKeys, log, ...clock });
+
   /** Features of the public edge. */
   const verbs = {
     charges,
@@ -85,6 +93,8 @@ export function createBilling(deps: {
       ...clock,
     }),
     invoices: createInvoiceQueries({ store: invoiceStore, linkKey: deps.invoiceLinkKey, minDue, ...clock }),
+    usageSeals,
+    invoiceKeys,
     limits: createLimits({ store: createLimitStore(db), updateStatus: status.update, ...clock }),
     limitAlerts: createLimitAlerts({
       store: createLimitAlertStore(db),

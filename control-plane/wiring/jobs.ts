@@ -22,6 +22,8 @@ export function createJobs(deps: {
   readonly retention: Retention;
   /** Invoices of the months that ended; idempotent. */
   readonly closeMonths: () => Promise<unknown>;
+  /** Seals settled usage, and signs closed months; idempotent. */
+  readonly sealUsage: (signal: AbortSignal) => Promise<unknown>;
   /** Alerts of monthly limits; idempotent. */
   readonly watchLimits: () => Promise<unknown>;
   /** Sums of usage that an earlier version stored by month; idempotent. */
@@ -54,6 +56,7 @@ export function createJobs(deps: {
         run: (signal) => sweepOld({ store, retention, log }, Date.now(), signal),
       },
       { name: "close-months", everyMs: 10 * minuteMs, run: deps.closeMonths },
+      { name: "seal-usage", everyMs: 30 * minuteMs, run: deps.sealUsage },
       { name: "tend-backups", everyMs: 5 * minuteMs, run: deps.maintainBackups },
       { name: "series", everyMs: minuteMs / 2, run: deps.maintainSeries },
       { name: "incidents", everyMs: minuteMs / 4, run: deps.watchIncidents },

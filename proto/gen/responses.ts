@@ -3695,6 +3695,29 @@ export interface Responses {
    * HTML
    */
   "GET /invoices/{invoice_id}": string;
+  "GET /v1/invoice-exports/{month}": {
+    [k: string]: unknown;
+  };
+  "GET /v1/invoice-keys": {
+    /**
+     * Oldest first; the last one signs
+     */
+    keys: {
+      version: number;
+      /**
+       * Ed25519, base64 of 32 bytes
+       */
+      public_key: string;
+      /**
+       * Unix seconds
+       */
+      created_at: number;
+      /**
+       * By the key of the version before, base64; empty: the first key
+       */
+      signature: string;
+    }[];
+  };
   "GET /payment/config": {
     /**
      * USD per UTC month; negative: none

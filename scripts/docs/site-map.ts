@@ -61,6 +61,7 @@ export const sections: readonly Section[] = [
       "rentals",
       "agents",
       "organizations",
+      "verify-invoices",
       "workload-identity",
     ].map((name) => `docs/guides/${name}.md`),
   },

@@ -27,6 +27,7 @@ const open = new Set([
   "/v1/metrics/series",
   "/payment/invoices",
   "/payment/invoices/{invoice_id}",
+  "/v1/invoice-exports/{month}",
   "/payment/funds",
   "/payment/limit-alerts",
   "/v1/user/loras",

@@ -122,6 +122,7 @@ const unrecorded = new Set([
   "stoker node join",
   "stoker admin key",
   "stoker admin rotate-kek",
+  "stoker admin rotate-invoice-key",
   "stoker admin backup create",
   "stoker admin backup restore",
 ]);

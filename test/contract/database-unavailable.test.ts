@@ -73,6 +73,7 @@ const calls: Readonly<Record<string, Call>> = {
   // Without a credential it is answered from memory.
   "GET /v1/metrics/live": { path: () => "/v1/metrics/live?scope=account" },
   "GET /payment/usage/rent": { path: () => "/payment/usage/rent?from=1" },
+  "GET /v1/invoice-exports/{month}": { path: () => "/v1/invoice-exports/current" },
   "GET /invoices/{invoice_id}": {
     path: () =>
       `/invoices/${invoiceId}?sig=${createHmac("sha256", invoiceLinkKey(secrets())).update(invoiceId).digest("base64url")}`,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { exportRunning, usageExpired, usageNotSealed } from "../../control-plane/billing/usage-seals.ts";
 import { buyer, invoice } from "../fakes/payment-ports.ts";
 import { ada, adminKey } from "../fakes/ports.ts";
 import { answerTo, check, type Row } from "./status-row.ts";
@@ -59,6 +60,33 @@ const rows: readonly Row[] = [
     key: adminKey,
     send: { "x-stoker-act-as": ada.account },
     holds: { invoices: [{ hosted_invoice_url: "" }] },
+  },
+  { call: "GET /v1/invoice-exports/2026.01", status: 200, headers: { "content-type": "application/x-ndjson" } },
+  { call: "GET /v1/invoice-exports/January", status: 422, holds: { code: "bad_period" } },
+  {
+    call: "GET /v1/invoice-exports/current",
+    status: 503,
+    holds: { code: "usage_not_sealed" },
+    given: ({ deps }) => void Object.assign(deps.usageSeals, { export: () => Promise.reject(usageNotSealed()) }),
+  },
+  {
+    call: "GET /v1/invoice-exports/2020.01",
+    status: 404,
+    holds: { code: "usage_expired" },
+    given: ({ deps }) => void Object.assign(deps.usageSeals, { export: () => Promise.reject(usageExpired()) }),
+  },
+  {
+    call: "GET /v1/invoice-exports/current",
+    status: 429,
+    holds: { code: "export_running" },
+    given: ({ deps }) => void Object.assign(deps.usageSeals, { export: () => Promise.reject(exportRunning()) }),
+  },
+  { call: "GET /v1/invoice-exports/2026.01", status: 401, key: null },
+  {
+    call: "GET /v1/invoice-keys",
+    status: 200,
+    key: null,
+    holds: { keys: [{ version: 1, created_at: 1_786_000_000 }] },
   },
   {
     call: "GET /payment/invoices/inv_1",

@@ -285,8 +285,8 @@ interface Route {
   readonly names: readonly { readonly name: string; readonly in: string }[];
 }
 
-/** Names of models that are asked, of the ways to ask them, and cursors in their list: not somebody's. */
-const everybodys = ["model_name", "variantKey", "after_id", "before_id"];
+/** Names of models that are asked, of the ways to ask them, cursors in their list, and months: not somebody's. */
+const everybodys = ["model_name", "variantKey", "after_id", "before_id", "month"];
 /** Where a voice of a model may be named as well: what it answers is the model's. */
 const speaks = "/v1/text-to-speech/";
 const isSomebodys = (path: string, name: string): boolean =>

@@ -38,6 +38,18 @@ export const invoice: InvoiceView = {
   pagePath: "/invoices/inv_1?sig=good",
 };
 
+const invoiceKey = {
+  version: 1,
+  publicKey: "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
+  createdUs: 1_786_000_000_000_000,
+  signature: "",
+};
+
+async function* exportedLines(): AsyncGenerator<string> {
+  yield '{"type":"stoker.invoice"}\n';
+  yield '{"type":"open","text":"{}"}\n';
+}
+
 export const buyer = { name: "Analytical Engines", email: "ada@example.com", address: "12 St James's Square\nLondon" };
 
 const openRestore = {
@@ -73,6 +85,8 @@ export function fakeBilling(
   | "usage"
   | "checklists"
   | "invoices"
+  | "usageSeals"
+  | "invoiceKeys"
   | "limits"
   | "limitAlerts"
   | "paying"
@@ -119,6 +133,10 @@ export function fakeBilling(
         id === invoice.id ? Promise.resolve({ ...invoice, lines: [], buyer }) : Promise.reject(unknownInvoice()),
       page: (id, sig) =>
         sig === "good" ? Promise.resolve({ ...invoice, id, lines: [], buyer }) : Promise.reject(unknownInvoice()),
+    },
+    usageSeals: { export: () => Promise.resolve(exportedLines()) },
+    invoiceKeys: {
+      published: () => Promise.resolve([invoiceKey]),
     },
     limits: {
       ofAccount: () => Promise.resolve(25_000_000_000n),

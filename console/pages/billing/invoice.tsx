@@ -2,10 +2,13 @@
 import { Button, Group, Table, Text, Title } from "@mantine/core";
 import { IconDownload, IconPrinter } from "@tabler/icons-react";
 import type { ReactNode } from "react";
+import { actingHeaders } from "../../api/acting.ts";
+import { refusalOf } from "../../api/client.ts";
 import { useGet } from "../../api/hooks.ts";
 import { useParam } from "../../app/router.tsx";
 import { dayText, type Invoice, invoiceCsv, linesOf, monthText, usdOfWholeCents } from "../../domain/invoice.ts";
 import { text as all } from "../../text/billing.ts";
+import { Act } from "../../ui/act.tsx";
 import { Copy } from "../../ui/code.tsx";
 import { save } from "../../ui/data-table.tsx";
 import { count, usdOfCents } from "../../ui/format.ts";
@@ -52,9 +55,25 @@ function Actions({ invoice }: { invoice: Invoice }): ReactNode {
       >
         {text.json}
       </Button>
+      <Act
+        size="xs"
+        variant="default"
+        leftSection={<IconDownload size={16} />}
+        label={text.records}
+        command={`stoker invoice export ${invoice.period}`}
+        isReading
+        onAct={async () => save(`${name}.jsonl`, "application/x-ndjson", await recordsOf(invoice.period))}
+      />
       {invoice.hosted_invoice_url !== "" && <Copy value={invoice.hosted_invoice_url} label={text.copyLink} />}
     </Group>
   );
+}
+
+/** Every usage record of the month. Not by a link: its account may be an organization. Throws ApiError. */
+async function recordsOf(period: string): Promise<Blob> {
+  const answer = await fetch(`/v1/invoice-exports/${encodeURIComponent(period)}`, { headers: actingHeaders() });
+  if (!answer.ok) throw await refusalOf(answer);
+  return answer.blob();
 }
 
 function Document({ invoice }: { invoice: Invoice }): ReactNode {
@@ -114,6 +133,9 @@ function Document({ invoice }: { invoice: Invoice }): ReactNode {
       </Table>
       <Text size="xs" c="dimmed">
         {text.rounding}
+      </Text>
+      <Text size="xs" c="dimmed" className="no-print">
+        {text.verify}
       </Text>
     </article>
   );

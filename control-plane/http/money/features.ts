@@ -3,6 +3,7 @@ import type { Charges } from "../../billing/charges.ts";
 import type { Checklists } from "../../billing/checklist.ts";
 import type { Discounts } from "../../billing/discounts.ts";
 import type { EndUsers } from "../../billing/end-users.ts";
+import type { InvoiceKeys } from "../../billing/invoice-keys.ts";
 import type { InvoiceQueries } from "../../billing/invoice-queries.ts";
 import type { LimitAlerts } from "../../billing/limit-alerts.ts";
 import type { Limits } from "../../billing/limits.ts";
@@ -13,6 +14,7 @@ import type { QuarantineDesk } from "../../billing/quarantine-desk.ts";
 import type { RequestLog } from "../../billing/request-log.ts";
 import type { UsageDays } from "../../billing/usage-days.ts";
 import type { UsageQueries } from "../../billing/usage-queries.ts";
+import type { UsageSeals } from "../../billing/usage-seals.ts";
 import type { MailServer } from "../../mail/mail-server.ts";
 import type { Webhooks } from "../../webhooks/webhooks.ts";
 
@@ -24,6 +26,8 @@ export interface MoneyFeatures {
   readonly requestLog: RequestLog;
   readonly checklists: Checklists;
   readonly invoices: InvoiceQueries;
+  readonly usageSeals: Pick<UsageSeals, "export">;
+  readonly invoiceKeys: Pick<InvoiceKeys, "published">;
   readonly limits: Limits;
   readonly paying: Paying;
   readonly limitAlerts: Pick<LimitAlerts, "list">;

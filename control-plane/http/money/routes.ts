@@ -5,6 +5,7 @@ import { addAdminPriceRoutes } from "./admin-prices-routes.ts";
 import { addUsageQuarantineRoutes } from "./admin-usage-quarantine-routes.ts";
 import { addEndUsersRoutes } from "./end-users-routes.ts";
 import type { MoneyFeatures } from "./features.ts";
+import { addInvoiceExportRoutes } from "./invoice-export-routes.ts";
 import { addInvoiceRoutes } from "./invoices-routes.ts";
 import { addPayingRoutes } from "./paying-routes.ts";
 import { addPaymentRoutes } from "./payment-routes.ts";
@@ -15,6 +16,7 @@ export function addMoney(endpoints: Endpoints, features: MoneyFeatures): void {
   addUsageLogRoutes(endpoints, features);
   addEndUsersRoutes(endpoints, features);
   addInvoiceRoutes(endpoints, features);
+  addInvoiceExportRoutes(endpoints, features);
   addPayingRoutes(endpoints, features);
   addAdminBillingRoutes(endpoints, features);
   addAdminMoneyRoutes(endpoints, features);

@@ -48,6 +48,14 @@ const sealedColumns = {
     below: (version: number) => sql`substring(client_secret from 1 for 4) < ${versionPrefix(version)}::bytea`,
     set: () => sql`client_secret = u.resealed`,
   },
+  "invoice keys": {
+    table: sql`invoice_key`,
+    // As text, as every other id is.
+    id: sql`invoice_key.version::text`,
+    sealed: sql.ref("sealedKey"),
+    below: (version: number) => sql`substring(sealed_key from 1 for 4) < ${versionPrefix(version)}::bytea`,
+    set: () => sql`sealed_key = u.resealed`,
+  },
 };
 
 export function createKekStore(db: Db): KekStore {

@@ -56,6 +56,7 @@ import * as usageRetention from "../migrations/0102-usage-retention.ts";
 import * as expiredUsage from "../migrations/0103-expired-usage.ts";
 import * as waitingEvents from "../migrations/0104-waiting-events.ts";
 import * as givenProjects from "../migrations/0105-given-projects.ts";
+import * as usageSeals from "../migrations/0106-usage-seals.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -115,6 +116,7 @@ const migrations: Record<string, Migration> = {
   "0103-expired-usage": expiredUsage,
   "0104-waiting-events": waitingEvents,
   "0105-given-projects": givenProjects,
+  "0106-usage-seals": usageSeals,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

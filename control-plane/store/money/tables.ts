@@ -426,4 +426,51 @@ export interface MoneyTables {
     /** Since when it serves no more; null while it does. */
     endedAt: Time | null;
   };
+  /** Keys that sign usage segments and statements (docs/adr/0023-usage-is-sealed-by-account-and-month.md). */
+  invoiceKey: {
+    version: number;
+    /** Ed25519. */
+    publicKey: Buffer;
+    /** PKCS#8, sealed with the key-encryption key. */
+    sealedKey: Buffer;
+    /** By the version before; null: the first. */
+    signature: Buffer | null;
+    createdAt: Time;
+  };
+  /** SHA-256 of the records of a segment, then of its corrections. */
+  usageDigests: {
+    accountId: AccountId;
+    month: number;
+    segment: number;
+    digests: Buffer;
+  };
+  /** Sealed usage of an account and month, in the order of settlement. */
+  usageSegment: {
+    accountId: AccountId;
+    /** year * 12 + month index. */
+    month: number;
+    /** From 1. */
+    segment: number;
+    records: number;
+    corrections: number;
+    /** Nano-USD: captured by the records, and moved by the corrections. */
+    charged: bigint;
+    /** Last time of settlement and of posting. The segment begins after that of the one before. */
+    throughAt: Time;
+    hash: Buffer;
+    keyVersion: number;
+    signature: Buffer;
+    sealedAt: DefaultTime;
+  };
+  /** Signed when a month was closed. */
+  invoiceStatement: {
+    accountId: AccountId;
+    month: number;
+    /** Null: nothing was to pay. */
+    invoiceId: string | null;
+    text: string;
+    keyVersion: number;
+    signature: Buffer;
+    createdAt: DefaultTime;
+  };
 }

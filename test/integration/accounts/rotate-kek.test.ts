@@ -10,12 +10,13 @@ import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { type AccountSecrets, openApiKey, unwrapDek } from "../../../control-plane/accounts/envelope.ts";
 import { resealers, rotationReport } from "../../../control-plane/accounts/kek-rotation.ts";
 import { createKekWatch, rotateKek } from "../../../control-plane/accounts/rotate-kek.ts";
-import { hubTokens, ticketKeySeal } from "../../../control-plane/accounts/seals.ts";
+import { hubTokens, invoiceKeySeal, ticketKeySeal } from "../../../control-plane/accounts/seals.ts";
 import { readSecretFiles, type SecretFiles } from "../../../control-plane/accounts/secret-files.ts";
 import type { KekStore } from "../../../control-plane/accounts/store.ts";
 import { bySystem } from "../../../control-plane/act.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { createKekStore } from "../../../control-plane/store/core/kek-store.ts";
+import { createInvoiceKeyStore } from "../../../control-plane/store/money/usage-seal-store.ts";
 import { refreshOn } from "../../../control-plane/wiring/refresh-loop.ts";
 import type { AccountId, HostId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
@@ -62,12 +63,18 @@ async function openInstallation() {
     );
   }
 
+  await world.pool.query("insert into invoice_key values (1, $1, $2, null, now())", [
+    Buffer.alloc(32),
+    invoiceKeySeal(secrets).seal(ticketKey, "1"),
+  ]);
+
   /** What `held` opens of all that was sealed, by name. */
   async function opened(held: AccountSecrets): Promise<readonly string[]> {
     const { rows: keys } = await world.pool.query(
       "select a.account_id, token_id, ciphertext, wrapped_dek from account a join api_key k using (account_id)",
     );
     const { rows: tickets } = await world.pool.query("select host_id, ticket_key from host");
+    const { rows: invoiceKeys } = await world.pool.query("select sealed_key from invoice_key");
     const known = new Map(made.map(({ account, apiKey }) => [account, apiKey]));
     const attempts: readonly (readonly [string, () => unknown])[] = [
       ...keys.map(
@@ -82,6 +89,9 @@ async function openInstallation() {
       ),
       ...tickets.map(
         (row) => [row.host_id, () => ticketKeySeal(held).open(row.ticket_key, row.host_id).equals(ticketKey)] as const,
+      ),
+      ...invoiceKeys.map(
+        (row) => ["invoice key", () => invoiceKeySeal(held).open(row.sealed_key, "1").equals(ticketKey)] as const,
       ),
     ];
     const names = attempts.filter(([, attempt]) => succeeds(attempt)).map(([name]) => name);
@@ -98,7 +108,7 @@ async function openInstallation() {
     store,
     join: async (held: AccountSecrets) => void made.push(await join_(held)),
     opened,
-    everything: () => [...made.map(({ account }) => account as string), ...hosts, "hub token"].sort(),
+    everything: () => [...made.map(({ account }) => account as string), ...hosts, "hub token", "invoice key"].sort(),
     versions: async () =>
       (await world.pool.query("select kek_version from account order by created_at")).rows.map(
         (row) => row.kek_version,
@@ -137,8 +147,8 @@ describe("a rotation of the key-encryption key", () => {
     const rotation = await world.rotate();
     expect(rotation).toEqual({
       version: 2,
-      resealed: { "data keys": 5, "ticket keys": 2, "authority keys": 0, "provider secrets": 0 },
-      left: { "data keys": 0, "ticket keys": 0, "authority keys": 0, "provider secrets": 0 },
+      resealed: { "data keys": 5, "ticket keys": 2, "authority keys": 0, "provider secrets": 0, "invoice keys": 1 },
+      left: { "data keys": 0, "ticket keys": 0, "authority keys": 0, "provider secrets": 0, "invoice keys": 0 },
     });
     expect(statSync(join(world.folder, "kek.2")).mode & 0o777).toBe(0o400);
     const held = readSecretFiles(world.folder, true);
@@ -156,7 +166,7 @@ describe("a rotation of the key-encryption key", () => {
       {
         action: "kek.rewrap",
         subject: "kek/2",
-        after: { "data keys": 5, "ticket keys": 2, "authority keys": 0, "provider secrets": 0 },
+        after: { "data keys": 5, "ticket keys": 2, "authority keys": 0, "provider secrets": 0, "invoice keys": 1 },
       },
     ]);
   });
@@ -217,7 +227,7 @@ describe("a rotation of the key-encryption key", () => {
       },
       held,
     );
-    expect(left).toEqual({ "data keys": 0, "ticket keys": 0, "authority keys": 0, "provider secrets": 0 });
+    expect(Object.values(left)).toEqual([0, 0, 0, 0, 0]);
     const { rows } = await world.pool.query("select ticket_key from host where host_id = 'h1'");
     expect(ticketKeySeal(held).open(rows[0].ticket_key, "h1" as HostId)).toEqual(fresh);
   });
@@ -309,8 +319,8 @@ describe("the secrets of another machine", () => {
 });
 
 describe("stoker admin rotate-kek", () => {
-  function start(world: { readonly url: string; readonly folder: string }) {
-    const child = spawn(process.execPath, [entry], {
+  function start(world: { readonly url: string; readonly folder: string }, program = entry) {
+    const child = spawn(process.execPath, [program], {
       env: { ...process.env, DATABASE_URL: world.url, STOKER_SECRETS_DIR: world.folder },
     });
     const text = { out: "", err: "" };
@@ -343,6 +353,21 @@ describe("stoker admin rotate-kek", () => {
     expect(again).toMatchObject({ code: 0, err: "" });
     expect(again.out).toMatch(/Key-encryption key 2 is in use: 0 data keys .* (0|2) ticket keys .* may be removed/);
     expect(await world.opened(only(held, 2))).toEqual(world.everything());
+  });
+
+  it("has a sibling that replaces the key of invoices, audited and signed by the one before", async () => {
+    const world = await openInstallation();
+    await world.pool.query("delete from invoice_key");
+    const rotated = await start(world, resolve(entry, "../rotate-invoice-key.ts")).ended;
+    expect(rotated).toMatchObject({ code: 0, err: "" });
+    const keys = await createInvoiceKeyStore(world.db).publicKeys();
+    expect(keys.map(({ version, signature }) => [version, signature !== ""])).toEqual([
+      [1, false],
+      [2, true],
+    ]);
+    expect(rotated.out).toContain(`Key 2 signs from now on: ${keys[1]?.publicKey}`);
+    const { rows } = await world.pool.query("select subject from audit where action = 'invoice_key.rotate'");
+    expect(rows).toEqual([{ subject: "invoice-key/2" }]);
   });
 
   it("gives the reason in one sentence if it did nothing", async () => {

@@ -1,5 +1,6 @@
 // An account with everything that happens to its money, over a scripted payment provider and a clock that tests set.
 import { randomBytes } from "node:crypto";
+import { invoiceKeySeal } from "../../../control-plane/accounts/seals.ts";
 import type { AlertMail } from "../../../control-plane/billing/limit-alerts.ts";
 import type {
   ChargeOrder,
@@ -69,7 +70,15 @@ export async function openBillingWorld(postgres: TestPostgres) {
   let nowMs = Date.now();
   const clock = { unixMs: () => nowMs, monotonicMs: () => nowMs };
   const make = (other: PaymentProvider = provider, mail?: AlertMail) =>
-    createBilling({ db: world.db, provider: other, invoiceLinkKey: randomBytes(32), mail, log, clock });
+    createBilling({
+      db: world.db,
+      provider: other,
+      invoiceLinkKey: randomBytes(32),
+      invoiceKeySeal: invoiceKeySeal(world.secrets),
+      mail,
+      log,
+      clock,
+    });
   return {
     ...world,
     provider,

@@ -32,6 +32,7 @@ import {
   randomId,
 } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
+import type { ServiceTier } from "../../../proto/service-tier.ts";
 import type { TicketProvider } from "../../../proto/ticket.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import { ticketFor } from "../../fakes/data-path.ts";
@@ -164,6 +165,7 @@ export interface RecordTerms extends Omit<Partial<SpooledRecord>, "ticket"> {
   readonly audioRate?: string;
   readonly imageRate?: string;
   readonly imageUnit?: string;
+  readonly tier?: ServiceTier;
 }
 
 /** A record as an agent sends it, of a request that was sealed for `testHost`. */
@@ -173,7 +175,7 @@ export function usageRecord(
   terms: RecordTerms = {},
 ): SpooledRecord {
   const { keyId, replicaId, model, leaseIds, holdNanoUsd, priceVersion, discountId, inputRate, ...more } = terms;
-  const { cachedInputRate, outputRate, endUser, provider, ...beside } = more;
+  const { cachedInputRate, outputRate, endUser, provider, tier, ...beside } = more;
   const { characterRate, audioRate, imageRate, imageUnit, admittedAtMs, instanceId, deployId, ...said } = beside;
   const hasUnits = characterRate !== undefined || audioRate !== undefined || imageRate !== undefined;
   const noUnits = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
@@ -198,6 +200,7 @@ export function usageRecord(
     priceVersion: Number(priceVersion ?? 1),
     ...(discountId ? { discountId } : {}),
     ...(endUser ? { endUser } : {}),
+    ...(tier ? { tier } : {}),
     ...(provider ? { provider } : {}),
     ...(hasUnits
       ? {

@@ -163,6 +163,7 @@ async function closeMonths(url: string): Promise<void> {
     world.setClock(time(months, 1, 4).getTime());
     await world.billing.closeMonths();
   }
+  await world.billing.usageSeals.run(new AbortController().signal);
 }
 
 async function runAgentInstance(url: string): Promise<void> {

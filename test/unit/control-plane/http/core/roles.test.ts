@@ -66,6 +66,7 @@ const routesOf: Readonly<Partial<Record<Right, readonly string[]>>> = {
     "GET /payment/key-limits",
     "GET /payment/limit-alerts",
     "GET /payment/program/application",
+    "GET /v1/invoice-exports/{month}",
   ],
   changeMoney: [
     "GET /payment/billing-portal",
