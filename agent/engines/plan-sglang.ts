@@ -20,7 +20,7 @@ function argvOf(spec: InstanceSpec__Output, place: EnginePlace): string[] {
   const own = setsOwn(spec.extraArgs);
   const isShareable = spec.sharesPrefixCache || takesCacheSalt("sglang", place.version);
   return [
-    ...commonArgs(spec, place, { model: ["--model-path"], gpus: "--tp", batch: "--max-running-requests" }),
+    ...commonArgs(spec, place, { model: ["--model-path"], gpus: "--tp-size", batch: "--max-running-requests" }),
     ...(own("context-length") || spec.contextLength === 0 ? [] : ["--context-length", String(spec.contextLength)]),
     "--enable-metrics",
     "--enable-cache-report",

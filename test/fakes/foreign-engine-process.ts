@@ -1,58 +1,22 @@
-// A stand-in for vLLM or SGLang as a process: it reads the argv that a plan gives the real one, refuses what that version does
-// not know as argparse would, and speaks its paths and its metrics. Generates scripted tokens.
-//   node test/fakes/foreign-engine-process.ts --version 0.18 --listen 0 -- vllm serve /weights --served-model-name ...
+// A stand-in for vLLM or SGLang as a process: it reads the argv that a plan gives the real one with a record of its parser
+// (engine-parser.ts), and speaks its paths and its metrics. Generates scripted tokens.
+//   node test/fakes/foreign-engine-process.ts --record FILE --listen 0 -- vllm serve /weights --served-model-name ...
 // Prints `listening on http://127.0.0.1:PORT`. SIGTERM aborts what runs.
 import { existsSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-
-type Flags = Readonly<Record<string, "value" | "flag">>;
-
-const vllmFlags = (version: number): Flags => ({
-  "served-model-name": "value",
-  host: "value",
-  port: "value",
-  "tensor-parallel-size": "value",
-  "max-num-seqs": "value",
-  "gpu-memory-utilization": "value",
-  "max-model-len": "value",
-  "enable-prefix-caching": "flag",
-  "no-enable-prefix-caching": "flag",
-  "enable-prompt-tokens-details": "flag",
-  "enable-lora": "flag",
-  "max-loras": "value",
-  "max-lora-rank": "value",
-  dtype: "value",
-  "hf-overrides": "value",
-  "tool-call-parser": "value",
-  "enable-auto-tool-choice": "flag",
-  ...(version >= 16 ? { "disable-access-log-for-endpoints": "value" as const } : {}),
-});
-
-const sglangFlags: Flags = {
-  "model-path": "value",
-  "served-model-name": "value",
-  host: "value",
-  port: "value",
-  tp: "value",
-  "max-running-requests": "value",
-  "context-length": "value",
-  "enable-metrics": "flag",
-  "enable-cache-report": "flag",
-  "disable-radix-cache": "flag",
-  "mem-fraction-static": "value",
-};
+import { parseAsEngine, readRecord } from "./engine-parser.ts";
 
 const [own, command] = [process.argv.slice(2, 6), process.argv.slice(7)];
-const minor = Number(own[1]?.split(".")[1]);
 const isVllm = command[0] === "vllm";
 if (!["vllm serve", "python3 -m sglang.launch_server"].some((known) => command.join(" ").startsWith(`${known} `)))
   refuse(`no such command: ${command.join(" ")}`);
-const values = isVllm ? parse(command.slice(3), vllmFlags(minor)) : parse(command.slice(3), sglangFlags);
-const model = (isVllm ? command[2] : values.get("model-path")) ?? "";
+const values = parse(command.slice(isVllm ? 2 : 3));
+const valueFor = (name: string) => values.get(name)?.[0];
+const model = valueFor(isVllm ? "" : "--model-path") ?? "";
 if (!existsSync(model) || !statSync(model).isDirectory()) refuse(`${model} is not a local folder`);
-const served = values.get("served-model-name") ?? model;
-const maxRunning = Number(values.get("max-num-seqs") ?? values.get("max-running-requests"));
+const served = valueFor("--served-model-name") ?? model;
+const maxRunning = Number(valueFor("--max-num-seqs") ?? valueFor("--max-running-requests"));
 const loras = new Map<string, string>();
 const running = new Set<ServerResponse>();
 const tokenMs = 20;
@@ -63,15 +27,12 @@ function refuse(why: string): never {
   process.exit(2);
 }
 
-function parse(args: readonly string[], flags: Flags): Map<string, string> {
-  const found = new Map<string, string>();
-  for (let i = 0; i < args.length; i++) {
-    const [name = "", value] = (args[i] as string).replace(/^--/, "").split(/=(.*)/s);
-    const kind = args[i]?.startsWith("--") && Object.hasOwn(flags, name) ? flags[name] : undefined;
-    if (kind === undefined) refuse(`unrecognized arguments: ${args[i]}`);
-    else found.set(name, kind === "flag" ? "true" : (value ?? args[++i] ?? refuse(`--${name} expects one argument`)));
+function parse(args: readonly string[]): ReadonlyMap<string, readonly string[]> {
+  try {
+    return parseAsEngine(readRecord(own[1] as string), args);
+  } catch (error) {
+    return refuse((error as Error).message);
   }
-  return found;
 }
 
 const json = (res: ServerResponse, status: number, value: unknown) =>
@@ -115,7 +76,7 @@ function metrics(): string {
 }
 
 async function lora(req: IncomingMessage, res: ServerResponse, isLoad: boolean): Promise<void> {
-  if (isVllm && (values.get("enable-lora") !== "true" || process.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] !== "True"))
+  if (isVllm && (!values.has("--enable-lora") || process.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] !== "True"))
     return void json(res, 404, { detail: "Not Found" });
   const body = await bodyOf(req);
   const name = String(body["lora_name"]);
@@ -138,7 +99,7 @@ const server = createServer((req, res) => {
     const data = [served, ...loras.keys()].map((id) => ({ id, object: "model" }));
     return void json(res, 200, { object: "list", data });
   }
-  if (path === "/metrics" && (isVllm || values.get("enable-metrics") === "true"))
+  if (path === "/metrics" && (isVllm || values.has("--enable-metrics")))
     return void res.writeHead(200, { "content-type": "text/plain; version=0.0.4" }).end(metrics());
   json(res, 404, { detail: "Not Found" });
 });

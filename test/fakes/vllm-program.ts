@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import type { VllmRecord } from "./engine-parser.ts";
 import { type ModelServer, startModelServer } from "./model-server.ts";
 import { isNightly } from "./nightly.ts";
 
@@ -77,25 +78,12 @@ export async function vllmVersion(): Promise<string> {
   return stdout.trim();
 }
 
-/** What the installed version knows. */
-export interface VllmFacts {
-  readonly version: string;
-  readonly tools: readonly string[];
-  readonly reasoning: readonly string[];
-  readonly quantizations: readonly string[];
-}
-
-const question = `
-import json
-from vllm import __version__
-from vllm.model_executor.layers.quantization import QUANTIZATION_METHODS
-from vllm.reasoning import ReasoningParserManager
-from vllm.tool_parsers import ToolParserManager
-names = lambda manager: sorted(manager.list_registered())
-print(json.dumps({"version": __version__, "tools": names(ToolParserManager), "reasoning": names(ReasoningParserManager), "quantizations": sorted(QUANTIZATION_METHODS)}))
-`;
-
-export async function askVllm(): Promise<VllmFacts> {
-  const { stdout } = await run(vllmPython(), ["-c", question], { env: { ...process.env, ...vllmEnv } });
-  return JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as VllmFacts;
+/** What the installed version accepts and knows, in the form of the record in test/fixtures/engine-arguments. */
+export async function recordVllm(): Promise<VllmRecord> {
+  const script = join(root, "scripts/engine-arguments.py");
+  const { stdout } = await run(vllmPython(), [script, "vllm"], {
+    env: { ...process.env, ...vllmEnv },
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  return JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as VllmRecord;
 }

@@ -3,13 +3,11 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { heeded } from "../../../proto/engine-args.ts";
-import { isWithin, readVersion } from "../../../proto/engine-version.ts";
-import { reasoningParsers, toolParsers } from "../../../proto/vllm-parsers.ts";
+import { readRecord, recordFile } from "../../fakes/engine-parser.ts";
 import { isAlive } from "../../fakes/local-agent.ts";
 import { sharedModel } from "../../fakes/shared-models.ts";
 import { makeVllmInstance, patient, startLimitMs, type VllmInstance } from "../../fakes/vllm-instance.ts";
-import { askVllm, safetensorsOf, type VllmFacts, vllmEnv, vllmProgram } from "../../fakes/vllm-program.ts";
+import { recordVllm, safetensorsOf, vllmEnv, vllmProgram } from "../../fakes/vllm-program.ts";
 import { hasModel, modelFile } from "../runtime/runtime-process.ts";
 
 const promise = "the plan, the life and the replies of a real vLLM";
@@ -70,18 +68,8 @@ describe.runIf(program !== undefined && hasModel(promise))("vLLM", () => {
     await vllm?.close();
   });
 
-  it("has the parsers and quantisations that the tables name for its version, and no other parser", async () => {
-    const facts: VllmFacts = await askVllm();
-    const version = readVersion(facts.version);
-    if (version === undefined) throw new Error(`unknown version ${facts.version}`);
-    const known = (table: typeof toolParsers) =>
-      Object.keys(table).filter((name) => isWithin(version, table[name] ?? {}));
-    expect(facts.tools).toEqual(known(toolParsers).toSorted());
-    expect(facts.reasoning).toEqual(known(reasoningParsers).toSorted());
-    const { quantization: rule } = heeded.vllm;
-    const kinds = rule?.kind === "one-of" ? (rule.lifetimes ?? {}) : {};
-    for (const [name, life] of Object.entries(kinds))
-      expect([name, facts.quantizations.includes(name)]).toEqual([name, isWithin(version, life)]);
+  it("accepts the arguments and knows the parsers of the record that plans are held against at every change", async () => {
+    expect(await recordVllm()).toEqual(readRecord(recordFile("vllm-0.32.0")));
   });
 
   it("replies whole and streamed alike, billed by its own count", async () => {

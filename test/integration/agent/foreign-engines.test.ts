@@ -7,6 +7,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { engineTraits } from "../../../agent/engines/engine-traits.ts";
 import { planInstance } from "../../../agent/engines/plan-instance.ts";
 import { createProbe } from "../../../agent/reconcile/health.ts";
+import { recordFile } from "../../fakes/engine-parser.ts";
 import { instanceSpec } from "../../fakes/instance-spec.ts";
 
 const digest = `sha256:${"a".repeat(64)}`;
@@ -31,7 +32,15 @@ async function run(engine: "vllm" | "sglang", version: string) {
   const { plan } = outcome;
   // As the container would see them: each mount's target is its source here.
   const inside = (arg: string) => plan.mounts.find(({ target }) => target === arg)?.source ?? arg;
-  const argv = ["--version", version, "--listen", "0", "--", ...(plan.entrypoint ?? []).map(inside), ...plan.args];
+  const argv = [
+    "--record",
+    recordFile(`${engine}-${version}`),
+    "--listen",
+    "0",
+    "--",
+    ...(plan.entrypoint ?? []).map(inside),
+    ...plan.args,
+  ];
   const child = spawn(process.execPath, [entry, ...argv], { env: { ...plan.env, PATH: process.env["PATH"] } });
   ends.push(() => child.kill("SIGKILL"));
   let output = "";
@@ -60,9 +69,8 @@ const target = (origin: string) => ({
 });
 
 describe.each([
-  ["vllm", "0.18.0"],
-  ["vllm", "0.11.2"],
-  ["sglang", "0.5.6"],
+  ["vllm", "0.32.0"],
+  ["sglang", "0.5.23"],
 ] as const)("the plan of %s %s", (engine, version) => {
   it("starts it, and its health, metrics, adapters and answers are where the agent looks for them", async () => {
     const { origin } = await run(engine, version);

@@ -238,7 +238,7 @@ describe("differences between versions of vLLM", () => {
 it("gives SGLang its own argument names", () => {
   expect(command({ engine: "sglang", ...twoGpus })).toBe(
     "python3 -m sglang.launch_server --model-path /models/c0ffee --served-model-name owner/model --host 0.0.0.0 " +
-      "--port 30000 --tp 2 --max-running-requests 4 --context-length 2048 --enable-metrics --enable-cache-report --disable-radix-cache",
+      "--port 30000 --tp-size 2 --max-running-requests 4 --context-length 2048 --enable-metrics --enable-cache-report --disable-radix-cache",
   );
 });
 
