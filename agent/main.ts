@@ -184,7 +184,7 @@ async function openHost({ config, log, version, ports }: Process, reportSoon: ()
     docker_version: found.dockerVersion ?? "",
   });
   const driverName = chooseDriver(config, found.dockerVersion ?? "");
-  const plain = await createDrivers(driverName, config, { hostId, seal: state.seal }, log, rentals.driver);
+  const plain = await createDrivers(driverName, config, { hostId, podSeal: state.podSeal }, log, rentals.driver);
   const volumes = hostVolumes(config, driverName, hostId, log);
   const driver = measuredDriver(volumes?.withVolumes(plain) ?? plain, metrics.registry);
   return {

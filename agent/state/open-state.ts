@@ -5,7 +5,7 @@ import type { KeepLimits } from "./database.ts";
 import { chooseHostId } from "./host-id.ts";
 import { sqliteCommandLog, sqliteMeterStore, sqliteSessionStore } from "./sqlite-stores.ts";
 import { startStateThread } from "./state-thread.ts";
-import { openTextSeal } from "./text-seal.ts";
+import { openTextSeals } from "./text-seal.ts";
 
 const defaultKeep: KeepLimits = { maxAgeMs: acknowledgedKeptMs, maxBytes: 512 * 2 ** 20 };
 
@@ -26,11 +26,11 @@ export async function openState(
   const host = chooseHostId(thread.meta.host_id, `${path}.host-id`, log);
   // Do not wait: on a full disk the agent still starts, and admits nothing.
   if (thread.meta.host_id !== host) thread.write(["set", "host_id", host]).catch((err) => log.warn({ err }, "host id"));
-  const seal = openTextSeal(`${path}.key`, log);
+  const seals = openTextSeals(`${path}.key`, log);
   return {
-    seal,
+    podSeal: seals("pod"),
     spool: thread,
-    session: sqliteSessionStore(thread, host, seal, log),
+    session: sqliteSessionStore(thread, host, seals("desired state"), log),
     meter: sqliteMeterStore(thread, log),
     commands: sqliteCommandLog(thread, log),
     close: () => thread.close(),

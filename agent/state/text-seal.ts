@@ -1,32 +1,45 @@
 // Encrypts customers' secrets in the desired state (hub tokens, first-start scripts), so that a copy of the state file does not
-// reveal them: AES-256-GCM with a key of this host, in a file beside it. The same key proves which Pods this agent created.
+// reveal them: AES-256-GCM with a key of this host, in a file beside it. The same key proves which Pods this agent created; the purpose
+// keeps a text of the one from being taken for a text of the other.
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { chmodSync, readFileSync } from "node:fs";
 import type { Logger } from "pino";
 import { replaceFileSync } from "../../proto/replace-file.ts";
 
-export type TextSeal = ReturnType<typeof openTextSeal>;
+/** `desired state` is authenticated without its name, as the state files of earlier versions are. */
+const purposes = { "desired state": "", pod: "stoker pod" } as const;
+type Purpose = keyof typeof purposes;
+
+export type TextSeal = ReturnType<ReturnType<typeof openTextSeals>>;
 
 const keyBytes = 32;
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** Returns the key in `path`, created if missing and readable only by the agent. The control plane resends data of a lost key. */
-export function openTextSeal(path: string, log: Logger) {
+/**
+ * Returns the seals of the key in `path`, which is created if missing and readable only by the agent. The control plane resends data of a
+ * lost key.
+ */
+export function openTextSeals(path: string, log: Logger) {
   const key = read(path) ?? make(path, log);
+  return (purpose: Purpose) => sealOf(key, Buffer.from(purposes[purpose]));
+}
+
+function sealOf(key: Buffer, purpose: Buffer) {
   return {
     seal(text: string) {
       const nonce = randomBytes(nonceBytes);
-      const cipher = createCipheriv("aes-256-gcm", key, nonce);
+      const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(purpose);
       const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
       return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString("base64");
     },
-    /** Throws when the text was sealed with another key or is damaged. */
+    /** Throws when the text was sealed with another key or for another purpose, or is damaged. */
     open(sealed: string) {
       const bytes = Buffer.from(sealed, "base64");
       const bodyAt = nonceBytes + tagBytes;
       const nonce = bytes.subarray(0, nonceBytes);
       const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes });
+      decipher.setAAD(purpose);
       decipher.setAuthTag(bytes.subarray(nonceBytes, bodyAt));
       return Buffer.concat([decipher.update(bytes.subarray(bodyAt)), decipher.final()]).toString("utf8");
     },

@@ -19,7 +19,7 @@ type DriverName = "process" | "docker" | "kubernetes";
 
 interface Host {
   readonly hostId: HostId;
-  readonly seal: TextSeal;
+  readonly podSeal: TextSeal;
 }
 
 export function chooseDriver(config: Pick<AgentConfig, "driver" | "runtimeImage">, dockerVersion: string): DriverName {
@@ -60,11 +60,11 @@ export function containerRules(config: AgentConfig, dockerVersion: string): NonN
 export async function createDrivers(
   name: DriverName,
   config: AgentConfig,
-  { hostId, seal }: Host,
+  { hostId, podSeal }: Host,
   log: Logger,
   rentals: ContainerDriver | undefined,
 ): Promise<ContainerDriver> {
-  return combineDrivers(await runtimeDriver(name, config, { hostId, seal }, log), createExternalDriver(), rentals);
+  return combineDrivers(await runtimeDriver(name, config, { hostId, podSeal }, log), createExternalDriver(), rentals);
 }
 
 /** Returns the reason for which models' containers are not isolated from this host; undefined if they are, or without Docker. */
@@ -100,7 +100,7 @@ export function hostOptionsOf(config: Pick<AgentConfig, "driver">) {
 async function runtimeDriver(
   name: DriverName,
   config: AgentConfig,
-  { hostId, seal }: Host,
+  { hostId, podSeal }: Host,
   log: Logger,
 ): Promise<ContainerDriver> {
   if (name === "process")
@@ -114,7 +114,7 @@ async function runtimeDriver(
       data: data && { ...data, folder: realpathSync(data.folder) },
       hostId,
       runtimeImage: config.runtimeImage,
-      seal,
+      seal: podSeal,
       log,
     });
   }

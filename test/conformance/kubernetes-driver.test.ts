@@ -7,7 +7,7 @@ import pino from "pino";
 import { describe } from "vitest";
 import { KubernetesDriver } from "../../agent/kubernetes/kubernetes-driver.ts";
 import { podNameOf } from "../../agent/kubernetes/pod-labels.ts";
-import { openTextSeal } from "../../agent/state/text-seal.ts";
+import { openTextSeals } from "../../agent/state/text-seal.ts";
 import { startKubelet } from "../fakes/kubelet.ts";
 import { hasKubernetes, startKubernetes } from "../fakes/kubernetes.ts";
 import { driverConformance } from "./driver-suite.ts";
@@ -34,7 +34,7 @@ describe.runIf(hasKubernetes("the promises of every driver, on Kubernetes", prog
             runtimeImage: "registry.example.com/tiny:1",
             pod: {},
             gpus: { kind: "resource", names: {} },
-            seal: openTextSeal(join(folder, "key"), pino({ level: "silent" })),
+            seal: openTextSeals(join(folder, "key"), pino({ level: "silent" }))("pod"),
             log: pino({ level: "silent" }),
           }),
         plan(named, behaviour, memoryBytes) {

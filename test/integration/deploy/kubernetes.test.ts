@@ -12,7 +12,7 @@ import { wordsOf } from "../../../agent/kubernetes/api-fault.ts";
 import { KubernetesDriver, type KubernetesDriverOptions } from "../../../agent/kubernetes/kubernetes-driver.ts";
 import { podNameOf } from "../../../agent/kubernetes/pod-labels.ts";
 import type { ContainerPlan, Observed } from "../../../agent/reconcile/driver.ts";
-import { openTextSeal } from "../../../agent/state/text-seal.ts";
+import { openTextSeals } from "../../../agent/state/text-seal.ts";
 import { type DeploymentId, type InstanceId, randomId } from "../../../proto/ids.ts";
 import { type Kubelet, startKubelet } from "../../fakes/kubelet.ts";
 import { hasKubernetes, type Kubernetes, kubernetesFolder, startKubernetes } from "../../fakes/kubernetes.ts";
@@ -55,7 +55,7 @@ describe.runIf(hasKubernetes("that agents run model servers as Pods", programs))
         runtimeImage: image,
         pod: {},
         gpus: { kind: "resource", names: { nvidia: "nvidia.com/gpu" } },
-        seal: openTextSeal(join(folder, "key"), pino({ level: "silent" })),
+        seal: openTextSeals(join(folder, "key"), pino({ level: "silent" }))("pod"),
         log: pino({ level: "silent" }),
         ...over,
       });

@@ -9,7 +9,7 @@ import { KubernetesDriver } from "../../../../agent/kubernetes/kubernetes-driver
 import { annotationsOf, labelsOf, podNameOf } from "../../../../agent/kubernetes/pod-labels.ts";
 import { sealingPatch } from "../../../../agent/kubernetes/pod-seal.ts";
 import type { ContainerPlan } from "../../../../agent/reconcile/driver.ts";
-import { openTextSeal } from "../../../../agent/state/text-seal.ts";
+import { openTextSeals } from "../../../../agent/state/text-seal.ts";
 import type { DeploymentId, InstanceId } from "../../../../proto/ids.ts";
 
 const hostId = "host-1";
@@ -31,7 +31,8 @@ const plan: ContainerPlan = {
 const name = podNameOf(plan.instanceId);
 const seals = mkdtempSync(join(tmpdir(), "stoker-seal-"));
 afterAll(() => rmSync(seals, { recursive: true }));
-const seal = openTextSeal(join(seals, "key"), pino({ level: "silent" }));
+const sealFor = openTextSeals(join(seals, "key"), pino({ level: "silent" }));
+const seal = sealFor("pod");
 const createdPod = {
   metadata: { name, uid: "pod-1", labels: labelsOf(hostId, plan.instanceId), annotations: annotationsOf(plan) },
   spec: { containers: [{ name: "server", image: "r/i:1" }] },
@@ -114,8 +115,9 @@ describe("the start of a Pod", () => {
     ],
     [
       "was sealed with another key",
-      withSeal(createdPod, openTextSeal(join(seals, "other"), pino({ level: "silent" }))),
+      withSeal(createdPod, openTextSeals(join(seals, "other"), pino({ level: "silent" }))("pod")),
     ],
+    ["was sealed with our key for another purpose", withSeal(createdPod, sealFor("desired state"))],
   ])("deletes a Pod of its name and labels that %s", async (_, pod) => {
     const { outcome, changes } = await start({
       "GET pods": [200, pod],
