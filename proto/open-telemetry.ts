@@ -62,14 +62,14 @@ export function createOpenTelemetry(settings: TracingSettings, { service, versio
     new ExportedSpan(tracer, start(tracer, name, parent ? remote(parent) : ROOT_CONTEXT, options), parent?.state);
   return {
     ofClient: (name, client, options) =>
-      sampler.samplesClient(client) ? begin(name, client, options) : unsampled(unsampledContext(client)),
+      sampler.samplesClient(client) ? begin(name, client, options) : new UnsampledSpan(unsampledContext(client)),
     start(name, parent, options) {
       const isCaused = options?.links?.some((one) => one.isSampled) === true;
       const isSampled = parent ? parent.isSampled : isCaused || sampler.samplesNew();
       return isSampled ? begin(name, parent, options) : undefined;
     },
-    within: (name, parent, options) =>
-      parent.isSampled ? begin(name, parent, options) : unsampled(unsampledContext(parent)),
+    // The parent's own context is passed on: no span of this process is between the two.
+    within: (name, parent, options) => (parent.isSampled ? begin(name, parent, options) : new UnsampledSpan(parent)),
     async close() {
       const late = new Promise<void>((resolve) => setTimeout(resolve, closeMs).unref());
       await Promise.race([provider.shutdown().catch(() => {}), late]);
@@ -166,10 +166,15 @@ class ExportedSpan implements Span {
   }
 }
 
-const unsampled = (context: TraceContext): Span => ({
-  context,
-  child: () => undefined,
-  rename() {},
-  set() {},
-  end() {},
-});
+class UnsampledSpan implements Span {
+  readonly context: TraceContext;
+
+  constructor(context: TraceContext) {
+    this.context = context;
+  }
+
+  child(): undefined {}
+  rename(): void {}
+  set(): void {}
+  end(): void {}
+}
