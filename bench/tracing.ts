@@ -1,5 +1,6 @@
 // CPU of control plane and agent with traces on, beside the same without, per request: four installations before their own engine
-// stand-ins take turns in each round. The collector is a server in this process that reads and drops what it gets.
+// stand-ins take turns in each round, and are started anew a few times: two processes that do the same differ by more than a tenth for as long
+// as they run. The collector is a server in this process that reads and drops what it gets.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,6 +10,7 @@ import { cpuMs } from "./process-usage.ts";
 import { type Stack, startStack } from "./stack.ts";
 
 const concurrency = 32;
+const maxStarts = 3;
 const maxOfOff = 1.1;
 const kinds = [
   { name: "request", requests: 1000, warmUp: 12_000, stream: false },
@@ -71,21 +73,20 @@ async function startSink() {
   };
 }
 
-export async function benchTracing({ rounds, only, figures }: BenchOptions): Promise<void> {
-  const chosen = kinds.filter(({ name }) => only === undefined || name === only);
-  const sink = await startSink();
+/** Rounds of newly started installations, by kind: the CPU of each installation. */
+async function measureOnce(chosen: readonly Kind[], rounds: number, sinkUrl: string) {
   const stacks: Stack[] = [];
   try {
     for (const { ratio } of installations) {
       const env = ratio && {
-        OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,
+        OTEL_EXPORTER_OTLP_ENDPOINT: sinkUrl,
         OTEL_TRACES_SAMPLER: "parentbased_traceidratio",
         OTEL_TRACES_SAMPLER_ARG: ratio,
       };
       stacks.push(await startStack(env || {}));
     }
     for (const kind of chosen) for (const stack of stacks) await measured(stack, kind, kind.warmUp);
-    const out: string[] = [];
+    const measurements = new Map<Kind, Cpu[][]>();
     for (const kind of chosen) {
       const all: Cpu[][] = [];
       for (let round = 0; round < rounds; round++) {
@@ -96,7 +97,30 @@ export async function benchTracing({ rounds, only, figures }: BenchOptions): Pro
         }
         all.push(cpu);
       }
-      out.push(`\nper ${kind.name}, ${concurrency} callers: sums of ${rounds} rounds; without traces = 1`);
+      measurements.set(kind, all);
+    }
+    return measurements;
+  } finally {
+    for (const stack of stacks) await stack.stop();
+  }
+}
+
+export async function benchTracing({ rounds, only, figures }: BenchOptions): Promise<void> {
+  const chosen = kinds.filter(({ name }) => only === undefined || name === only);
+  const sink = await startSink();
+  try {
+    const measurements = new Map<Kind, Cpu[][]>(chosen.map((kind) => [kind, []]));
+    const starts = Math.min(maxStarts, rounds);
+    for (let start = 0; start < starts; start++) {
+      const roundsOfStart = Math.floor((rounds * (start + 1)) / starts) - Math.floor((rounds * start) / starts);
+      for (const [kind, all] of await measureOnce(chosen, roundsOfStart, sink.url))
+        measurements.get(kind)?.push(...all);
+    }
+    const out: string[] = [];
+    for (const [kind, all] of measurements) {
+      out.push(
+        `\nper ${kind.name}, ${concurrency} callers: sums of ${rounds} rounds, ${starts} starts; without traces = 1`,
+      );
       for (const part of ["controlPlane", "agent"] as const) {
         // Sums: a round is a few hundred milliseconds, and one collection of garbage doubles it.
         const mean = installations.map((_, place) => sum(all.map((cpu) => (cpu[place] as Cpu)[part])) / rounds);
@@ -123,7 +147,6 @@ export async function benchTracing({ rounds, only, figures }: BenchOptions): Pro
     out.push(`\nexports received: ${sink.exported()}`);
     process.stdout.write(`${out.join("\n")}\n`);
   } finally {
-    for (const stack of stacks) await stack.stop();
     sink.close();
   }
 }

@@ -9,6 +9,8 @@ import { type Stack, startStack } from "./stack.ts";
 const counts = [1, 2];
 const concurrency = 64;
 const requests = 4_000;
+/** Of each worker, before the first round: all processes have compiled what they run. */
+const warmUp = 12_000;
 /** Requests per second of n workers, in those of one, divided by n. */
 const goal = 0.8;
 
@@ -22,20 +24,12 @@ export async function benchWorkers({ rounds, figures }: BenchOptions): Promise<v
   try {
     for (const workers of counts)
       stacks.push({ workers, stack: await startStack({ STOKER_WORKERS: String(workers) }), times: [], shares: [] });
-    for (let round = -1; round < rounds; round++) {
+    for (const { stack, workers } of stacks) await load(stack, warmUp * workers);
+    for (let round = 0; round < rounds; round++) {
       for (const { stack, times, shares } of stacks) {
         const before = workersOf(stack).map((pid) => cpuMs(pid));
-        const result = await runLoad({
-          url: stack.gatewayUrl,
-          path: "/v1/chat/completions",
-          headers: { authorization: `Bearer ${stack.apiKey}`, "content-type": "application/json" },
-          body: JSON.stringify({ model: stack.model, messages: [{ role: "user", content: "hi" }] }),
-          requests,
-          concurrency,
-        });
-        if (result.failures > 0) throw new Error(`${result.failures} requests failed: ${result.failure}`);
+        await load(stack, requests);
         const used = workersOf(stack).map((pid, i) => cpuMs(pid) - (before[i] ?? 0));
-        if (round < 0) continue;
         const sum = used.reduce((all, one) => all + one, 0);
         times.push(sum / requests);
         shares.push(Math.max(...used) / sum);
@@ -67,6 +61,18 @@ export async function benchWorkers({ rounds, figures }: BenchOptions): Promise<v
   } finally {
     for (const { stack } of stacks) await stack.stop();
   }
+}
+
+async function load(stack: Stack, count: number): Promise<void> {
+  const result = await runLoad({
+    url: stack.gatewayUrl,
+    path: "/v1/chat/completions",
+    headers: { authorization: `Bearer ${stack.apiKey}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: stack.model, messages: [{ role: "user", content: "hi" }] }),
+    requests: count,
+    concurrency,
+  });
+  if (result.failures > 0) throw new Error(`${result.failures} requests failed: ${result.failure}`);
 }
 
 /** The process that serves, or those that it started. */
