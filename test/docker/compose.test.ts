@@ -1,6 +1,7 @@
 // deploy/compose.yaml for real: the stack answers through its proxy, and loses neither a control plane's nor Redis' death to a request.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type FakeHub, startHub } from "../fakes/hub.ts";
+import { isAlive } from "../fakes/processes.ts";
 import { type ComposeStack, findCompose, startComposeStack } from "./compose/stack.ts";
 import { clear, dockerHost, loudly, tinyHost } from "./docker-host.ts";
 
@@ -63,6 +64,11 @@ describe.skipIf(!compose)("the stack of deploy/compose.yaml", () => {
         sent.push({ startMs, endMs: performance.now(), result });
       }
     };
+    // What happened before has left both in use.
+    await vi.waitFor(async () => {
+      for (const one of ["control-plane-1", "control-plane-2"])
+        expect(await stack.compose("ps", "--format", "{{.Health}}", one)).toBe("healthy");
+    }, patient);
     const workers = Array.from({ length: workerCount }, work);
     await vi.waitFor(() => expect(sent.length).toBeGreaterThan(50), patient);
     await act();
@@ -130,9 +136,21 @@ describe.skipIf(!compose)("the stack of deploy/compose.yaml", () => {
     }, patient);
   });
 
+  it("has a way to each control plane for the time in which no check succeeds", async () => {
+    await vi.waitFor(async () => {
+      const lines = (await stack.compose("logs", "--no-color", "proxy")).split("\n");
+      for (const name of ["control-plane-1-unchecked", "control-plane-2-unchecked"])
+        expect(lines.findLast((line) => line.includes(name)) ?? "").not.toContain("DOWN");
+    }, patient);
+  });
+
   it("fails no request that begins after the kill of a control plane, which comes back", async () => {
     const pid = await stack.pidOf("control-plane-1");
-    const { sent, happenedMs } = await underLoad(async () => process.kill(pid, "SIGKILL"));
+    const { sent, happenedMs } = await underLoad(async () => {
+      process.kill(pid, "SIGKILL");
+      // Its sockets accept connections until it has ended.
+      await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 30_000, interval: 5 });
+    });
     const later = sent.filter(({ startMs }) => startMs > happenedMs);
     const inFlight = sent.filter(({ startMs, endMs }) => startMs <= happenedMs && endMs >= happenedMs);
     console.log(
