@@ -19,7 +19,7 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/agent/sleep > starts an instance again whose process is killed while it wakes",
   ],
   "contract/relay-alone": ["contract/relay > over one connection per agent"],
-  // The next seven build images. So does `docker/vllm-image`.
+  // The next eight build images. So does `docker/vllm-image`.
   "docker/agent-image": [
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
     "docker/agent-life > reports an instance that was killed for its memory with its limit, and leaves its neighbour alone (P14)",
@@ -33,6 +33,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "docker/real-model": [
     "docker/agent-life > reports an instance that was killed for its memory with its limit, and leaves its neighbour alone (P14)",
     "docker/conformance > on a real engine, the",
+  ],
+  "docker/reproducible": [
+    "unit/scripts/image-steps > runs each command so that the times of what it changes are fixed",
+    "unit/scripts/image-steps > copies whole trees onto / whose times are fixed",
   ],
   "docker/release": [
     "unit/scripts/release > names the image by digest, and the commit, lock file and base that it was built from",
