@@ -1,18 +1,34 @@
 // From the release before to this one under load, as docs/operations/control-planes.md says: control planes one after the other, then the agents.
-// Two versions of the control plane run on one database, and new ones with old agents.
-import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+// Two versions of the control plane run on one database, and new ones with old agents. Then back to that release by a backup that it made.
+import { execFile, execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startTinyStack } from "../../chaos/tiny-stack.ts";
+import { postgresPrograms } from "../../fakes/postgres-programs.ts";
 import type { ControlPlane, Stack } from "../../fakes/processes.ts";
 import { programs } from "../../fakes/programs.ts";
-import previous from "../../fixtures/previous-release.json" with { type: "json" };
+import beforeTheFirst from "../../fixtures/before-the-first-release.json" with { type: "json" };
+import { ledgerFacts, query } from "../spine/database.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const patient = { timeout: 120_000, interval: 200 };
 const callers = 4;
+const previous = lastRelease();
+const tools = await postgresPrograms("the way back to a release by its backup");
+
+/** By its tag, of those before this commit: a release is not upgraded from itself. */
+function lastRelease(): { readonly version: string; readonly commit: string } {
+  try {
+    const args = ["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"];
+    const tag = execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: "pipe" }).trim();
+    return { version: tag.slice(1), commit: tag };
+  } catch {
+    return beforeTheFirst;
+  }
+}
 
 /** Sources of that release, which run with this release's packages. Undefined: the repository has no history. */
 function sourcesOf(commit: string): string | undefined {
@@ -44,13 +60,11 @@ describe.skipIf(old === undefined)(`an upgrade from ${previous.version}`, () => 
   const answered = new Map<string, number>();
   const ending = new AbortController();
   let load: Promise<unknown>;
+  const sources = old ?? "";
+  const oldPrograms = { controlPlane: join(sources, "control-plane/main.ts"), agent: join(sources, "agent/main.ts") };
 
   beforeAll(async () => {
-    const sources = old as string;
-    ({ stack, model } = await startTinyStack({
-      replicas: 2,
-      programs: { controlPlane: join(sources, "control-plane/main.ts"), agent: join(sources, "agent/main.ts") },
-    }));
+    ({ stack, model } = await startTinyStack({ replicas: 2, programs: oldPrograms }));
     inUse = stack.controlPlanes;
     load = Promise.all(Array.from({ length: callers }, (_, caller) => keepAsking(caller)));
   }, 300_000);
@@ -100,8 +114,32 @@ describe.skipIf(old === undefined)(`an upgrade from ${previous.version}`, () => 
     }, patient);
   }
 
+  /** `backup.ts` of the old release. */
+  const backup = (args: readonly string[], env: Readonly<Record<string, string>>) =>
+    promisify(execFile)(
+      process.execPath,
+      [
+        join(sources, "control-plane/backup.ts"),
+        ...args,
+        ...["--dir", join(stack.folder, "backups"), "--passphrase-file", join(stack.folder, "passphrase")],
+      ],
+      { env: { ...process.env, STOKER_PG_BIN: tools ?? "", ...env } },
+    );
+  /** Each attempt of a request that was charged, with its charge in nano-USD. The time of GPUs is not brought by agents. */
+  const chargesIn = async (databaseUrl: string) => {
+    const rows = await query<{ text: string }>(
+      databaseUrl,
+      "select concat_ws(' ', request_id, attempt, source, end_reason, charge) as text from usage where not voided and gpu_ms = 0",
+    );
+    return new Set(rows.map(({ text }) => text));
+  };
+
   it("loses no request while control planes of both releases serve", async () => {
     await serves(20);
+    if (tools) {
+      writeFileSync(join(stack.folder, "passphrase"), "correct horse battery staple");
+      await backup(["create"], { DATABASE_URL: stack.databaseUrl, STOKER_SECRETS_DIR: stack.secretsDir });
+    }
     for (const one of stack.controlPlanes) {
       inUse = stack.controlPlanes.filter((other) => other !== one);
       expect(await one.stop()).toBe(0);
@@ -140,4 +178,37 @@ describe.skipIf(old === undefined)(`an upgrade from ${previous.version}`, () => 
       expect(billed.reduce((sum: number, { requests }: { requests: number }) => sum + requests, 0)).toBe(sent);
     }, patient);
   }, 150_000);
+
+  it.runIf(tools)(
+    "goes back by the backup of before the upgrade, to which agents bring the usage since",
+    async () => {
+      for (const part of [...stack.controlPlanes, ...stack.agents]) expect(await part.stop()).toBe(0);
+      const restored = {
+        DATABASE_URL: await stack.postgres.createDatabase(),
+        STOKER_SECRETS_DIR: join(stack.folder, "restored-secrets"),
+      };
+      const charges = await chargesIn(stack.databaseUrl);
+      const [file = ""] = readdirSync(join(stack.folder, "backups")).filter((name) => name.endsWith(".stoker-backup"));
+      await backup(["restore", file], restored);
+      for (const one of stack.controlPlanes) {
+        one.start(restored, oldPrograms.controlPlane);
+        await vi.waitFor(async () => expect((await fetch(`${one.url}/readyz`)).status).toBe(200), patient);
+      }
+      for (const agent of stack.agents) agent.start({}, oldPrograms.agent);
+      await vi.waitFor(async () => {
+        const now = await chargesIn(restored.DATABASE_URL);
+        expect({ missing: charges.difference(now), added: now.difference(charges) }).toEqual({
+          missing: new Set(),
+          added: new Set(),
+        });
+      }, patient);
+      expect(await ledgerFacts(restored.DATABASE_URL)).toMatchObject({ sum: 0, overspent: 0 });
+      // Both hosts serve what the backup says, without an operator.
+      await vi.waitFor(async () => {
+        await askOnce(stack.controlPlanes);
+        expect(failures.splice(0)).toEqual([]);
+      }, patient);
+    },
+    300_000,
+  );
 });
