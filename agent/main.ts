@@ -6,6 +6,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import { isLoopbackHost } from "../proto/address-rules.ts";
 import { readBearerSecret } from "../proto/bearer-secret.ts";
+import { faultPoint, withPoints } from "../proto/fault-point.ts";
 import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceId } from "../proto/ids.ts";
 import { createLogDestination } from "../proto/log-destination.ts";
@@ -186,7 +187,8 @@ async function openHost({ config, log, version, ports }: Process, reportSoon: ()
   const driverName = chooseDriver(config, found.dockerVersion ?? "");
   const plain = await createDrivers(driverName, config, { hostId, podSeal: state.podSeal }, log, rentals.driver);
   const volumes = hostVolumes(config, driverName, hostId, log);
-  const driver = measuredDriver(volumes?.withVolumes(plain) ?? plain, metrics.registry);
+  const measured = measuredDriver(volumes?.withVolumes(plain) ?? plain, metrics.registry);
+  const driver = withPoints(measured, "start", faultPoint<"after_start">(config.fault), { after: "after_start" });
   return {
     lastBackup,
     metrics,

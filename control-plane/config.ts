@@ -125,6 +125,7 @@ export function readConfig(env: Env) {
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     /** 1, or less in tests: host leases are shorter by this factor. */
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
+    fault: text("STOKER_FAULT"),
     /** The same for autoscaling and sleep. */
     scalingClockScale: number("STOKER_SCALING_CLOCKS", 1, 0.001, 1),
     /** Default of sleep_after_seconds of new deployments; 0: their instances never sleep. */

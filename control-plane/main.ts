@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import { Registry } from "prom-client";
+import { faultPoint } from "../proto/fault-point.ts";
 import type { DeploymentId } from "../proto/ids.ts";
 import { createLogDestination } from "../proto/log-destination.ts";
 import { openTracing } from "../proto/open-tracing.ts";
@@ -261,6 +262,7 @@ async function createCore(base: Base) {
     hostLostMs: hostClockLimits.lostMs * config.hostClockScale,
     clockScale: config.sliceClockScale,
     tracing: base.tracing,
+    fault: faultPoint(config.fault),
     log,
   });
   const mail = await createMail({
@@ -462,6 +464,7 @@ async function createWork(models: Models) {
     seal: webhookSeal(dataKeys),
     linkKey: resultsLinkKey(secrets),
     rules: config.webhooks,
+    fault: faultPoint(config.fault),
     clockScale: config.webhooks.clockScale,
     // Half of a claim still exceeds the time of a delivery.
     claimScale: Math.max(0.5, config.webhooks.clockScale),

@@ -2,6 +2,7 @@
 
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import { type FaultPoint, withPoints } from "../../proto/fault-point.ts";
 import type { HostId } from "../../proto/ids.ts";
 import { randomId } from "../../proto/ids.ts";
 import type { Tracing } from "../../proto/tracing.ts";
@@ -70,13 +71,17 @@ export async function createMoney(deps: {
   readonly connections: number;
   /** Undefined: traces are off. */
   readonly tracing: Tracing | undefined;
+  readonly fault: FaultPoint<"after_grant" | "before_settle" | "after_settle">;
   readonly log: Logger;
 }) {
   const { db, log } = deps;
   const reportDb = deps.reportDb ?? db;
   const metrics = createBillingMetrics(deps.registry);
-  const leaseStore = createLeaseStore(db);
-  const settlementStore = createSettlementStore(db, monthScopes);
+  const leaseStore = withPoints(createLeaseStore(db), "grant", deps.fault, { after: "after_grant" });
+  const settlementStore = withPoints(createSettlementStore(db, monthScopes), "settle", deps.fault, {
+    before: "before_settle",
+    after: "after_settle",
+  });
   const unrecorded = createUnrecordedStore(db);
   const usageStore = createUsageStore(db);
   const replica = await leaseStore.registerReplica(randomId<"replica">(16));

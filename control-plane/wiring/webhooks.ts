@@ -2,6 +2,7 @@
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AddressRules } from "../../proto/address-rules.ts";
+import { type FaultPoint, withPoints } from "../../proto/fault-point.ts";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { pause } from "../../proto/pause.ts";
 import { repeat } from "../../proto/repeat.ts";
@@ -39,6 +40,7 @@ export function createWebhookService(deps: {
   /** Memory for running requests, and whether there is memory for another response. */
   readonly maxBodyBytes: number;
   readonly hasCapacity: () => boolean;
+  readonly fault: FaultPoint<"after_accept">;
   readonly registry: Registry;
   readonly log: Logger;
 }) {
@@ -79,7 +81,7 @@ export function createWebhookService(deps: {
 
   return {
     verbs: createWebhooks({
-      jobs: jobStore,
+      jobs: withPoints(jobStore, "addJob", deps.fault, { after: "after_accept" }),
       deliveries: deliveryStore,
       secrets,
       targets,

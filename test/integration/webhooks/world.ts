@@ -33,6 +33,7 @@ export async function openWebhooks(postgres: TestPostgres, options: { readonly r
   function start(run: RunJob = options.run ?? echo, change: { readonly allowsPrivate?: boolean } = {}) {
     const registry = new Registry();
     const service = createWebhookService({
+      fault: () => {},
       db,
       accountStore,
       seal: webhookSeal(createDataKeys({ store: accountStore, secrets })),
