@@ -30,8 +30,8 @@ export interface LinkShape {
 /** Of what arrives together. All of a large body would take minutes. */
 const trickled = 64;
 
-/** `tls`: the link ends TLS; the server behind it is reached without. */
-export async function startTcpLink(targetPort: number, tls?: TlsOptions): Promise<TcpLink> {
+/** `target`: a port of this machine or the path of a socket. `tls`: the link ends TLS; the server behind it is reached without. */
+export async function startTcpLink(target: number | string, tls?: TlsOptions): Promise<TcpLink> {
   let state: "whole" | "refused" | "silent" = "whole";
   let shape: LinkShape = {};
   const open = new Set<Socket>();
@@ -42,7 +42,7 @@ export async function startTcpLink(targetPort: number, tls?: TlsOptions): Promis
     open.add(client);
     client.on("close", () => open.delete(client));
     if (state === "silent") return void client.resume();
-    const upstream = connect(targetPort, "127.0.0.1");
+    const upstream = typeof target === "string" ? connect(target) : connect(target, "127.0.0.1");
     upstream.on("error", () => {});
     const passes = () => state !== "silent" && !lost.has(client);
     client.on("close", () => upstream.destroy());

@@ -34,7 +34,7 @@ interface Script {
   readonly dieOn?: string;
   /** A request that contains this text is never answered, nor is any after it. */
   readonly stallOn?: string;
-  /** Receives a line `ID TOKENS` for each complete reply before it leaves, ID as in `x-stoker-request-id`. */
+  /** Where it exists: receives a line `ID TOKENS` for each complete reply before it leaves, ID as in `x-stoker-request-id`. */
   readonly bookFile?: string;
 }
 
@@ -152,7 +152,8 @@ const server = createServer((req, res) => {
       const adapter = [...adapters].find((name) => text.includes(`"model":"${name}"`));
       if (text.includes('"stream":true')) return stream(res, Number(/"max_tokens":(\d+)/.exec(text)?.[1] ?? 2));
       tokens += 2;
-      if (script.bookFile) appendFileSync(script.bookFile, `${req.headers["x-stoker-request-id"]} 2\n`);
+      if (script.bookFile && existsSync(script.bookFile))
+        appendFileSync(script.bookFile, `${req.headers["x-stoker-request-id"]} 2\n`);
       const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
       send(200, { object: "text_completion", pid: process.pid, choices: [{ text: adapter ?? "tiny words" }], usage });
     });

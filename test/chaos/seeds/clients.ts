@@ -152,10 +152,10 @@ export function startClients(world: ChaosWorld, seed: number): Clients {
     }
   }
 
-  const tiny = (controlPlane: number) => () => ({
+  const tiny = (controlPlane: number) => (random: Seeded) => ({
     controlPlane,
     agent: 0,
-    model: world.tinyModel,
+    model: random.pick(world.ownModels),
     account: world.admin,
     maxTokens: 2,
     stream: false,

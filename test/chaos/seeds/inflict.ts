@@ -9,7 +9,7 @@ import { instancePids, isAlive, type Part } from "../../fakes/processes.ts";
 import type { LinkShape, TcpLink } from "../../fakes/tcp-link.ts";
 import { type ChaosWorld, deployFromHub } from "./chaos-world.ts";
 import type { Clients } from "./clients.ts";
-import { type Event, type FaultName, lineOf } from "./schedule.ts";
+import { controlPlanePoints, type Event, type FaultName, lineOf } from "./schedule.ts";
 
 type Undo = (() => unknown) | undefined;
 type Inflict = (world: ChaosWorld, event: Event, clients: Clients) => Undo | Promise<Undo>;
@@ -40,6 +40,22 @@ const killed: Inflict = async (world, { target }) => {
   await part.kill9();
   return () => part.start();
 };
+/** Kills itself at its next point of this name, if it comes to it in time. */
+const atPoint =
+  (pointOf: (event: Event) => string): Inflict =>
+  (world, event) => {
+    const { target } = event;
+    const part = partOf(world, target);
+    const fuse = world.fuse(target, pointOf(event));
+    world.armed.add(target);
+    writeFileSync(fuse, "");
+    return () => {
+      // The process deletes it before it kills itself.
+      if (existsSync(fuse)) world.armed.delete(target);
+      rmSync(fuse, { force: true });
+      if (!part.isRunning) part.start();
+    };
+  };
 const stopped: Inflict = (world, { target }) => {
   const { pid } = partOf(world, target);
   process.kill(pid, "SIGSTOP");
@@ -93,18 +109,28 @@ const fileOf = (world: ChaosWorld, target: string, name: string): string => {
 const inflictions: Readonly<Record<FaultName, Inflict>> = {
   "kill-control-plane": killed,
   "kill-agent": killed,
-  "kill-agent-after-record"(world, { target }) {
-    const part = partOf(world, target);
-    const fuse = world.fuse(numberOf(target));
-    world.armed.add(target);
-    writeFileSync(fuse, "");
+  "kill-agent-after-record": atPoint(() => "after_record"),
+  "kill-at-point": atPoint(({ ms }) => controlPlanePoints[ms % controlPlanePoints.length] as string),
+  async "kill-agents-after-start"(world, event, clients) {
+    const disarm = await Promise.all(
+      world.stack.agents.map((_, i) =>
+        atPoint(() => "after_start")(world, { ...event, target: `agent-${i + 1}` }, clients),
+      ),
+    );
+    const deployId = await deployFromHub(world.stack, "admin/started", 1, "L4-24GB").catch(() => undefined);
     return async () => {
-      // The agent deletes it before it kills itself.
-      if (existsSync(fuse)) world.armed.delete(target);
-      rmSync(fuse, { force: true });
-      // It died of the fuse, or nobody asked it for anything.
-      if (!part.isRunning) part.start();
+      for (const undo of disarm) await undo?.();
+      if (deployId) world.downloads.push(deployId);
     };
+  },
+  async "wipe-job-tables"(world) {
+    await withDatabase(world, async (client) => {
+      const { rows } = await client.query<{ name: string }>(
+        "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'stoker_jobs' and tablename !~ 'migration'",
+      );
+      if (rows.length > 0) await client.query(`truncate ${rows.map(({ name }) => name).join(", ")} cascade`);
+    });
+    return undefined;
   },
   async "kill-redis"({ redis }) {
     await redis?.kill9();
@@ -149,6 +175,10 @@ const inflictions: Readonly<Record<FaultName, Inflict>> = {
     linkOf(world, target).reset();
     return undefined;
   },
+  async "restart-docker"({ docker }) {
+    await docker?.stop("SIGTERM");
+    return () => docker?.start();
+  },
   "crash-instance"(world) {
     const pid = instance(world);
     if (pid !== undefined) process.kill(pid, "SIGSEGV");
@@ -189,7 +219,7 @@ const inflictions: Readonly<Record<FaultName, Inflict>> = {
   async "break-downloads"(world) {
     const { faults } = world.hub;
     Object.assign(faults, { refuse: { status: 429, times: 3 }, cut: { afterBytes: 50_000, times: 1 }, corrupt: 1 });
-    const deployId = await deployFromHub(world.stack, "admin/download", 1).catch(() => undefined);
+    const deployId = await deployFromHub(world.stack, "admin/download", 1, "L4-24GB").catch(() => undefined);
     return async () => {
       for (const name of ["refuse", "cut", "corrupt"] as const) delete faults[name];
       if (deployId) world.downloads.push(deployId);
@@ -237,6 +267,7 @@ const downing: ReadonlySet<FaultName> = new Set([
   "kill-control-plane",
   "kill-agent",
   "kill-agent-after-record",
+  "kill-at-point",
   "resend-records",
   "expire-certificate",
   "lose-state",

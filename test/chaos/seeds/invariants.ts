@@ -10,9 +10,8 @@ import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createInvoiceStore } from "../../../control-plane/store/money/invoice-store.ts";
 import { seriesIn } from "../../fakes/exposition.ts";
-import { runningInstances } from "../../fakes/processes.ts";
 import { verified } from "../../fakes/webhook-receiver.ts";
-import { type ChaosWorld, tokenPrice } from "./chaos-world.ts";
+import { boxedModel, type ChaosWorld, tokenPrice } from "./chaos-world.ts";
 import type { Clients, Outcome } from "./clients.ts";
 import type { Inflicted } from "./inflict.ts";
 
@@ -145,7 +144,7 @@ async function books({ db }: OpenDatabase): Promise<Violation[]> {
 
 /** Processes of instances that nobody ever wanted, or two of one. */
 async function strayInstances(world: ChaosWorld, rows: Rows): Promise<Violation[]> {
-  const running = runningAt(world);
+  const running = await world.running();
   const known = new Set(
     (
       await rows<{ id: string }>("select instance_id as id from instance union select instance_id from ended_instance")
@@ -165,7 +164,7 @@ async function missingInstances(world: ChaosWorld, rows: Rows): Promise<Violatio
     // Models behind a URL have no process.
     "select instance_id as id, phase from instance where tombstoned_at is null and cardinality(gpu_uuids) > 0 order by 1",
   );
-  const running = runningAt(world).toSorted();
+  const running = (await world.running()).toSorted();
   const found: Violation[] = [];
   if (JSON.stringify(running) !== JSON.stringify(desired.map(({ id }) => id)))
     found.push({
@@ -176,8 +175,6 @@ async function missingInstances(world: ChaosWorld, rows: Rows): Promise<Violatio
   if (unready.length > 0) found.push({ invariant: "I4", what: `not ready: ${JSON.stringify(unready)}` });
   return found;
 }
-
-const runningAt = ({ stack }: ChaosWorld): string[] => [1, 2, 3].flatMap((n) => runningInstances(stack.agentFolder(n)));
 
 /** I5 at rest: nothing is held, because nobody asks for anything. */
 async function openMoney(rows: Rows): Promise<Violation[]> {
@@ -220,6 +217,7 @@ async function untoldWebhooks(world: ChaosWorld, accepted: readonly string[], ro
 interface Billed {
   readonly id: string;
   readonly attempt: number;
+  readonly model: string;
   readonly tokens: number;
   readonly charge: number;
 }
@@ -232,13 +230,14 @@ async function unpaid(
   rows: Rows,
 ): Promise<Violation[]> {
   const all = await rows<Billed>(
-    `select request_id as id, attempt, output_tokens::int as tokens, charge::float8 as charge
+    `select request_id as id, attempt, model, output_tokens::int as tokens, charge::float8 as charge
      from usage where not voided and gpu_ms = 0`,
   );
   const billed = new Map(all.map((row) => [row.id, row]));
   const ran = world.ran();
   const found: Violation[] = [];
   for (const row of all) {
+    if (row.model === boxedModel) continue;
     const made = ran.get(`${row.id}.${row.attempt}`) ?? 0;
     if (row.tokens > made || row.charge > made * tokenPrice)
       found.push({ invariant: "P1", what: `billed for more than the ${made} tokens that ran: ${JSON.stringify(row)}` });
@@ -301,10 +300,17 @@ function mayBeFree({ controlPlane, agent, sentMs, endedMs }: Outcome, faults: re
       (one) =>
         names.includes(one.fault) && isTarget(one.target) && one.beganMs <= endedMs + 2_000 && one.endedMs >= sentMs,
     );
-  const agentKills = ["kill-agent", "kill-agent-after-record", "lose-state", "resend-records", "expire-certificate"];
+  const agentKills = [
+    "kill-agent",
+    "kill-agent-after-record",
+    "kill-agents-after-start",
+    "lose-state",
+    "resend-records",
+    "expire-certificate",
+  ];
   return (
-    hit(["kill-control-plane"], (target) => target === `control-plane-${controlPlane}`) &&
-    hit(agentKills, (target) => agent === 0 || target === `agent-${agent}`)
+    hit(["kill-control-plane", "kill-at-point"], (target) => target === `control-plane-${controlPlane}`) &&
+    hit(agentKills, (target) => agent === 0 || target === `agent-${agent}` || target === "agents")
   );
 }
 

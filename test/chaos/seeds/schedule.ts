@@ -7,6 +7,7 @@ const agents = ["agent-1", "agent-2", "agent-3"];
 export const links: readonly string[] = [
   ...controlPlanes.flatMap((one) => [`client>${one}`, `${one}>postgres`, `${one}>redis`]),
   "control-plane>receiver",
+  "agent-3>docker",
   ...agents.flatMap((agent) => [
     ...controlPlanes.map((one) => `${agent}>${one}`),
     `control-plane>${agent}`,
@@ -30,7 +31,19 @@ interface Kind {
   readonly needs?: Need;
 }
 
-export type Need = "redis" | "small-disk";
+/** `points`: processes kill themselves at named points. `job-tables`: jobs are in PostgreSQL, because there is no Redis. */
+export type Need = "redis" | "small-disk" | "docker" | "points" | "job-tables";
+
+/** Points of `STOKER_FAULT`. */
+export const controlPlanePoints = ["before_settle", "after_settle", "after_grant", "after_accept"] as const;
+export const agentPoints = ["after_record", "after_start"] as const;
+
+/** From this seed on an agent has a Docker engine of its own, processes kill themselves at named points, and every second has no Redis. */
+const firstWide = 21;
+/** The last of a night. */
+export const lastSeed = 24;
+export const isWide = (seed: number): boolean => seed >= firstWide && seed !== shortSeed;
+export const mayHaveRedis = (seed: number): boolean => !isWide(seed) || seed % 2 === 1;
 
 export type FaultName = keyof typeof kinds;
 
@@ -40,6 +53,25 @@ export const kinds = {
   "kill-agent": { of: "F2", weight: 4, targets: agents, ms: brief },
   /** Its usage record is durable and the gateway has not read a byte of the answer. */
   "kill-agent-after-record": { of: "F2", targets: agents, ms: [1_000, 3_000] },
+  /** Kills itself before usage records are committed, and after it, when their agents do not know; and so on. */
+  "kill-at-point": {
+    of: "F1",
+    weight: 4,
+    targets: controlPlanes,
+    ms: [1_000, 3_000],
+    never: ["lose-state"],
+    needs: "points",
+  },
+  /** The agents that start an instance of a new deployment have not noted it. */
+  "kill-agents-after-start": {
+    of: "F2",
+    targets: ["agents"],
+    ms: [4_000, 8_000],
+    isOnceAndEarly: true,
+    needs: "points",
+  },
+  /** Every job and schedule is gone. */
+  "wipe-job-tables": { of: "F3", weight: 2, targets: ["job tables"], ms: [0, 0], needs: "job-tables" },
   "kill-redis": { of: "F3", weight: 4, targets: ["redis"], ms: brief, needs: "redis" },
   "empty-redis": { of: "F3", targets: ["redis"], ms: [0, 0], needs: "redis" },
   "kill-postgres": { of: "F4", weight: 4, targets: ["postgres"], ms: brief },
@@ -53,6 +85,8 @@ export const kinds = {
   "delay-link": { of: "F5", targets: links, ms: brief },
   "trickle-link": { of: "F5", targets: links, ms: brief },
   "reset-link": { of: "F5", targets: links, ms: [0, 0] },
+  /** Containers end with their engine, as where live-restore is off. */
+  "restart-docker": { of: "F6", targets: ["docker"], ms: brief, needs: "docker" },
   "crash-instance": { of: "F7", targets: ["instance"], ms: [0, 0], isOnceAndEarly: true },
   "hang-instance": { of: "F7", targets: ["instance"], ms: brief },
   "hang-engine": { of: "F7", targets: ["engine"], ms: brief },
@@ -98,7 +132,8 @@ export const kindOf = (fault: FaultName): Kind => kinds[fault] as unknown as Kin
 export function schedule(seed: number, has: ReadonlySet<Need>): readonly Event[] {
   const { spanMs, events } = sizeOf(seed);
   const random = seeded(seed, { isFixed: true });
-  const isLink = (target: string) => has.has("redis") || !target.endsWith(">redis");
+  const isLink = (target: string) =>
+    (has.has("redis") || !target.endsWith(">redis")) && (has.has("docker") || !target.endsWith(">docker"));
   const left = (Object.keys(kinds) as FaultName[]).flatMap((name) => {
     const { needs, weight = 1 } = kindOf(name);
     return needs === undefined || has.has(needs) ? Array.from({ length: weight }, () => name) : [];
