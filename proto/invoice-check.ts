@@ -385,7 +385,8 @@ export class InvoiceCheck {
       throw new Unreadable("is a segment whose digests do not match its number of records");
     const charged = amountOf(values, "charged");
     const first = this.#records + this.#corrections + 1;
-    const named = `Segment ${number} (${counted(records + corrections, "record")} from ${first} on)`;
+    const count = records + corrections;
+    const named = `Segment ${number} (${count} ${count === 1 ? "record" : "records"} from ${first} on)`;
     if (number !== this.#lastSegment + 1)
       this.#problem(
         number <= this.#lastSegment
@@ -750,8 +751,6 @@ function positionOf(segment: Segment, digest: Buffer): number | undefined {
 
 const itemName = (kind: Item["kind"], values: SealedValues): string =>
   `${kind === "record" ? "Request" : "Correction of request"} ${shown(values["request_id"])} attempt ${shown(values["attempt"])}`;
-
-export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 /** At most 100 characters, without what would change a terminal. */
 export const shown = (value: unknown): string => {

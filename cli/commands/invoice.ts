@@ -3,17 +3,11 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Responses } from "../../proto/gen/responses.ts";
-import {
-  checkInvoice,
-  counted,
-  type FilePrice,
-  type InvoiceVerdict,
-  shown,
-  timeOf,
-} from "../../proto/invoice-check.ts";
+import { checkInvoice, type FilePrice, type InvoiceVerdict, shown, timeOf } from "../../proto/invoice-check.ts";
 import { readInvoiceKey } from "../../proto/invoice-file.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
+import { counted } from "../counted.ts";
 import { invoiceProblems, usd } from "../invoice-match.ts";
 import { streamToLocalFile, unreadable } from "../local-file.ts";
 import type { Terminal } from "../terminal.ts";
