@@ -199,7 +199,7 @@ async function openBase(own: Process, stopping: AbortSignal) {
   const accounts = createAccounts({ store: accountStore, secrets });
   await makeFirstAccount({ store: accountStore, accounts, log }, config.adminKeyFile);
   const dataKeys = createDataKeys({ store: accountStore, secrets });
-  const credentials = createTokens({ db, accountStore, dataKeys, secrets });
+  const credentials = createTokens({ db, accountStore, dataKeys, secrets, log });
   const joinSecret = readJoinSecret(config.secretsDir);
   const signals = createSignals({ redisUrl: config.redisUrl, worker, secret: joinSecret, registry, log });
   const feed = createChangeFeed({ pool, log, wake: topicOf(signals, "change") });
@@ -658,6 +658,7 @@ function inStartOrder(
     }),
     onlyFirst(jobs),
     series,
+    { stop: () => all.credentials.streams.stop() },
     {
       start: async () => {
         ports.http = await listenOn(http, config.http, worker !== undefined);

@@ -4,6 +4,7 @@ import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { DataKeys } from "./data-keys.ts";
 import { openSecret, sealSecret } from "./envelope.ts";
 import { InvalidApiKey } from "./errors.ts";
+import { HourlyBytes } from "./hourly-bytes.ts";
 import type { IdempotencyStore } from "./store.ts";
 import { answerLost, answerNotKept, idempotencyKeyInUse, idempotencyKeyReused } from "./token-errors.ts";
 
@@ -36,8 +37,6 @@ export interface KeyedRequest {
 const lockMs = 60_000;
 const hourMs = 60 * 60 * 1000;
 const keepMs = 24 * hourMs;
-/** For one account's responses at one control plane; they are stored for a day. */
-const maxHourlyBytes = 256 * 1024 * 1024;
 
 export function createIdempotency(deps: {
   readonly store: IdempotencyStore;
@@ -46,7 +45,7 @@ export function createIdempotency(deps: {
   readonly maxHourlyBytes?: number;
 }) {
   const lock = deps.lockMs ?? lockMs;
-  const hour = new Hour(deps.maxHourlyBytes ?? maxHourlyBytes);
+  const hour = new HourlyBytes(deps.maxHourlyBytes);
   return {
     /**
      * Returns the stored response, or a claim to run the request until the claim is ended. Throws idempotencyKeyReused,
@@ -123,7 +122,7 @@ type Kept = {
 } | null;
 
 /** Renews the claim periodically until the returned function is called. */
-function holdOn(renew: () => Promise<void>, everyMs: number): () => void {
+export function holdOn(renew: () => Promise<void>, everyMs: number): () => void {
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   const next = (): void => {
@@ -142,27 +141,4 @@ function holdOn(renew: () => Promise<void>, everyMs: number): () => void {
     isOver = true;
     clearTimeout(timer);
   };
-}
-
-/** Bytes stored by account within the current hour. */
-class Hour {
-  readonly #maxBytes: number;
-  #endsMs = 0;
-  readonly #bytes = new Map<AccountId, number>();
-
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
-
-  takes(account: AccountId, bytes: number): boolean {
-    const now = performance.now();
-    if (now >= this.#endsMs) {
-      this.#bytes.clear();
-      this.#endsMs = now + hourMs;
-    }
-    const sum = (this.#bytes.get(account) ?? 0) + bytes;
-    if (sum > this.#maxBytes) return false;
-    this.#bytes.set(account, sum);
-    return true;
-  }
 }

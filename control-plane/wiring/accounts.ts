@@ -52,6 +52,7 @@ import { createProfileStore } from "../store/accounts/profile-store.ts";
 import { createProjectStore } from "../store/accounts/project-store.ts";
 import { createSessionStore } from "../store/accounts/session-store.ts";
 import { createAttemptStore, createChallengeStore, createCliLoginStore } from "../store/accounts/sign-in-store.ts";
+import { createStreamStore } from "../store/accounts/stream-store.ts";
 import { createSuspensionStore } from "../store/accounts/suspension-rows.ts";
 import { createTokenStore } from "../store/accounts/tokens-store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
@@ -59,6 +60,7 @@ import { createIdentityStore } from "../store/identity/identity-store.ts";
 import { createProviderStore } from "../store/identity/provider-store.ts";
 import { createScimStore } from "../store/identity/scim-store.ts";
 import { createWorkloadStore } from "../store/identity/workload-store.ts";
+import { createResumableStreams } from "../streams/resumable-streams.ts";
 
 interface AccountFeatureDeps {
   readonly db: OpenDatabase["db"];
@@ -211,6 +213,7 @@ export function createTokens(deps: {
   readonly accountStore: AccountStore;
   readonly dataKeys: DataKeys;
   readonly secrets: AccountSecrets;
+  readonly log: Logger;
 }) {
   const { accountStore, dataKeys, secrets } = deps;
   const store = { ...accountStore, ...createTokenStore(deps.db), ...createAttemptStore(deps.db) };
@@ -218,6 +221,7 @@ export function createTokens(deps: {
     tokens: createApiTokens({ store, dataKeys, secrets, monthOf: keyMonthBudget }),
     scopedJwts: createScopedJwts({ store, secrets }),
     idempotency: createIdempotency({ store: createIdempotencyStore(deps.db), dataKeys }),
+    streams: createResumableStreams({ store: createStreamStore(deps.db), dataKeys, log: deps.log }),
   };
 }
 

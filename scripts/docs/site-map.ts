@@ -54,6 +54,7 @@ export const sections: readonly Section[] = [
       "first-call",
       "deploy-a-model",
       "lora",
+      "resumable-streams",
       "batches",
       "webhooks",
       "browsers",

@@ -46,15 +46,16 @@ export function answerTo(request: EngineRequest, b: EngineBehaviour, serial: num
   };
   const object = chat ? "chat.completion" : "text_completion";
 
+  const tokenAt = (i: number) => b.token.replaceAll("#", String(i));
+  const wholeText = () => Array.from({ length: each }, (_, i) => tokenAt(i)).join("");
+
   const whole = () =>
     json({
       ...head,
       object,
       choices: Array.from({ length: choices }, (_, index) => ({
         index,
-        ...(chat
-          ? { message: { role: "assistant", content: b.token.repeat(each) } }
-          : { text: b.token.repeat(each), logprobs: null }),
+        ...(chat ? { message: { role: "assistant", content: wholeText() } } : { text: wholeText(), logprobs: null }),
         finish_reason: finish,
       })),
       ...(b.usage === "none" ? {} : { usage }),
@@ -77,8 +78,8 @@ export function answerTo(request: EngineRequest, b: EngineBehaviour, serial: num
     for (let i = 0; i < each; i++)
       for (let index = 0; index < choices; index++) {
         const part = chat
-          ? { delta: i === 0 ? { role: "assistant", content: b.token } : { content: b.token } }
-          : { text: b.token };
+          ? { delta: i === 0 ? { role: "assistant", content: tokenAt(i) } : { content: tokenAt(i) } }
+          : { text: tokenAt(i) };
         push([{ index, ...part, finish_reason: null }], running(++sent), true);
       }
     for (let index = 0; index < choices; index++) {

@@ -27,7 +27,7 @@ export interface EngineBehaviour {
   readonly breakAfter: number;
   /** Stops sending after so many content frames but keeps the socket open; 0: before the response headers. -1: never. */
   readonly hangAfter: number;
-  /** The text of each token. Longer ones make big frames. */
+  /** The text of each token, with its number in place of `#`. Longer ones make big frames. */
   readonly token: string;
   /** False: `GET /usage/{id}` is 404, as with engines that are not ours. */
   readonly usageEndpoint: boolean;

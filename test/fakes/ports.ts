@@ -43,6 +43,7 @@ import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import { LiveFeed } from "../../control-plane/series/live-feed.ts";
 import { RequestTally } from "../../control-plane/series/request-tally.ts";
 import { createSeries } from "../../control-plane/series/series.ts";
+import { createResumableStreams } from "../../control-plane/streams/resumable-streams.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId, ProjectId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeAdapters } from "./adapter-ports.ts";
@@ -58,6 +59,7 @@ import { fakeIdentity } from "./identity-ports.ts";
 import { fakeIncidents } from "./incidents.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeMembers } from "./member-ports.ts";
+import { memoryStreams } from "./memory-streams.ts";
 import { fakeModelRecords } from "./model-records.ts";
 import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeAudit, fakeAuditChain, fakeOperator, fakePriceBook } from "./operator-ports.ts";
@@ -440,6 +442,11 @@ export function fakePorts() {
     corsOrigins: [],
     scopedJwts: fakeScopedJwts(ada),
     idempotency: fakeIdempotency(),
+    streams: createResumableStreams({
+      store: memoryStreams(),
+      dataKeys: { of: async () => Buffer.alloc(32, 1) },
+      log: pino({ level: "silent" }),
+    }),
     enrolment: {
       createToken: () => Promise.resolve({ token: "t.s.h", id: "t", expiresAtMs: 1_786_000_900_000 }),
       revoke: async () => {},

@@ -68,12 +68,12 @@ export interface BufferedBytes {
 const labelForm = /^[\w-]{1,64}$/;
 
 export class RequestState implements Trace {
-  readonly requestId: RequestId;
+  requestId: RequestId;
   /** `x-request-id` of the client: a label, never a key. */
   readonly label: string | undefined;
   /** `x-service-source`: stored with the usage. */
   readonly source: string | undefined;
-  readonly admittedAtMs: number;
+  admittedAtMs: number;
   readonly startedMs = performance.now();
   readonly dialect: Dialect;
   /** The client's address, behind trusted proxies. */
@@ -141,6 +141,26 @@ export class RequestState implements Trace {
     this.admittedAtMs = deps.unixMs();
     meter.inFlight += 1;
     res.on("close", () => this.#closed());
+  }
+
+  /** Makes this request one of several that read the same stream. */
+  continues({ id, startedAtMs }: { readonly id: RequestId; readonly startedAtMs: number }): void {
+    this.requestId = id;
+    this.admittedAtMs = startedAtMs;
+  }
+
+  /** Takes over what a run outside of this request found, for its line and its counts. */
+  shows(run: Trace): void {
+    this.model = run.model;
+    this.about = run.about;
+    this.operation = run.operation;
+    this.isStream = run.isStream;
+    this.instance = run.instance;
+    this.attempts = run.attempts;
+    this.endUser = run.endUser;
+    this.firstByteAtMs = run.firstByteAtMs;
+    this.usage = run.usage;
+    this.rates = run.rates;
   }
 
   get waits(): Deadlines {

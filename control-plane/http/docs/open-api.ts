@@ -27,9 +27,25 @@ const idempotencyKey = {
     pattern: "^[ -~]+$",
     description:
       "A repeated request with the same key within a day gets the response of the first one and is not charged again. " +
-      "Repeats of streams, and of responses above 4 MiB, are refused with 409 `already_completed`",
+      "Repeats of streams, except of resumable ones, and of responses above 4 MiB are refused with 409 `already_completed`",
   },
 };
+const resumableStream = {
+  "X-Stoker-Resumable": {
+    type: "string",
+    enum: ["true"],
+    description:
+      "With `stream` and an `Idempotency-Key`: the stream goes on when its connection breaks. Its events have ids. The same request with " +
+      "`Last-Event-ID` gets the rest, within an hour, and is not charged again",
+  },
+  "Last-Event-ID": {
+    type: "string",
+    pattern: "^[0-9]{1,9}$",
+    description: "Id of the last event of a resumable stream that arrived: the response has those after it",
+  },
+};
+const isStreamed = ({ tags, body }: FastifySchema): boolean =>
+  tags?.[0] === "inference" && Object.hasOwn((body as { properties?: object } | undefined)?.properties ?? {}, "stream");
 const serviceSource = {
   "x-service-source": { type: "string", description: "Origin of the request; stored with its usage" },
 };
@@ -56,6 +72,7 @@ export const openApi: FastifyDynamicSwaggerOptions = {
     const schema = withExamples(given, `${String(route.method)} ${path}`);
     const headers = {
       ...(takesIdempotencyKey in schema ? idempotencyKey : {}),
+      ...(isStreamed(schema) ? resumableStream : {}),
       ...(takesActAs in schema ? actAs : {}),
       ...(schema.tags?.[0] === "inference" && schema.body ? serviceSource : {}),
     };

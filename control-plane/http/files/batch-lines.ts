@@ -21,7 +21,7 @@ import { KeptSink } from "../inference/kept-sink.ts";
 import { type MessageBody, MessageRequest } from "../inference/messages/message-request-schemas.ts";
 import { messageLine } from "../inference/messages/messages-routes.ts";
 import { backgroundSpan, noteBackground } from "../inference/note-background.ts";
-import { completeInstead } from "../inference/relay-route.ts";
+import { completeInstead } from "../inference/relayed.ts";
 import type { ResponseFeatures } from "../inference/responses/prepare.ts";
 import { responseLine } from "../inference/responses/responses-routes.ts";
 import { ResponseRequest } from "../inference/responses/responses-schemas.ts";

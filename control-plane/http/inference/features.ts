@@ -4,6 +4,7 @@ import type { ByteBudget } from "../../inference/byte-budget.ts";
 import type { Responses } from "../../responses/responses.ts";
 import type { RunResponse } from "../../responses/run-responses.ts";
 import type { RequestTally } from "../../series/request-tally.ts";
+import type { ResumableStreams } from "../../streams/resumable-streams.ts";
 import type { Webhooks } from "../../webhooks/webhooks.ts";
 import type { OnceDeps } from "./idempotency.ts";
 
@@ -21,5 +22,6 @@ export interface InferenceFeatures extends OnceDeps {
   /** Memory budget for the bodies of all requests. */
   readonly bodies: ByteBudget;
   readonly tally: Pick<RequestTally, "note">;
+  readonly streams: ResumableStreams;
   readonly publicUrl: string | undefined;
 }

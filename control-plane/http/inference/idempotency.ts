@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { Caller } from "../../accounts/caller.ts";
-import type { Claim, Idempotency, KeptAnswer } from "../../accounts/idempotency.ts";
+import type { Claim, Idempotency, KeptAnswer, KeyedRequest } from "../../accounts/idempotency.ts";
 import { badIdempotencyKey } from "../../accounts/token-errors.ts";
 import type { Dialect, Refusal } from "../errors/error-body.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
@@ -65,13 +65,10 @@ export async function beginKeyed(
   { idempotency, log }: OnceDeps,
   route: string,
   request: KeyedInput,
-  { account, member, spending }: Caller,
+  caller: Caller,
   isPaid: boolean,
 ): ReturnType<Idempotency["begin"]> {
-  const key = request.headers["idempotency-key"];
-  if (typeof key !== "string" || !keyForm.test(key)) throw badIdempotencyKey();
-  const bodyHash = hashOf(request, [spending.token?.budget ?? null, ...(member ? [member.id] : [])]);
-  const begun = await idempotency.begin({ account, route, key, bodyHash, isPaid });
+  const begun = await idempotency.begin({ ...keyedRequest(route, request, caller), isPaid });
   if ("kept" in begun) return begun;
   const { claim } = begun;
   const written = (work: Promise<void>) =>
@@ -82,6 +79,22 @@ export async function beginKeyed(
       spend: () => written(claim.spend()),
       abandon: () => written(claim.abandon()),
     },
+  };
+}
+
+/** Throws badIdempotencyKey. */
+export function keyedRequest(
+  route: string,
+  request: KeyedInput,
+  { account, member, spending }: Caller,
+): Omit<KeyedRequest, "isPaid"> {
+  const key = request.headers["idempotency-key"];
+  if (typeof key !== "string" || !keyForm.test(key)) throw badIdempotencyKey();
+  return {
+    account,
+    route,
+    key,
+    bodyHash: hashOf(request, [spending.token?.budget ?? null, ...(member ? [member.id] : [])]),
   };
 }
 

@@ -17,7 +17,8 @@ import { keptBody } from "./native/native-jobs.ts";
 import { prepare } from "./native/prepare.ts";
 import { tokenEvents } from "./native/token-stream.ts";
 import { NativeAnswer, NativeRequest } from "./native-schemas.ts";
-import { type Relayed, type Relays, renderedWhole } from "./relay-route.ts";
+import { type Relays, renderedWhole } from "./relay-route.ts";
+import type { Relayed } from "./relayed.ts";
 import type { OwnVoice } from "./tasks/own-voice.ts";
 import { dataFrame, rewriting, TranslatedStream } from "./translated-stream.ts";
 

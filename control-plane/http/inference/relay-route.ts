@@ -4,25 +4,24 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "../../accounts/caller.ts";
 import type { Claim, KeptAnswer } from "../../accounts/idempotency.ts";
 import type { AnswerSink } from "../../inference/answer-sink.ts";
-import { complete, type Spine } from "../../inference/complete.ts";
-import type { Completion, Trace } from "../../inference/completion.ts";
+import type { Spine } from "../../inference/complete.ts";
+import type { Completion } from "../../inference/completion.ts";
 import { answersFull, upstreamBroken } from "../../inference/errors.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import { servedTier } from "../../inference/service-tier.ts";
 import type { ReadBody } from "../body/json-body.ts";
 import type { RequestState } from "../core/request-state.ts";
-import type { Refusal } from "../errors/error-body.ts";
-import { compatError } from "../errors/error-body.ts";
 import { inferenceRefusals } from "../errors/error-responses.ts";
 import { webhookUnsupported } from "../errors/errors.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
-import { writeRefusal } from "../errors/write-refusal.ts";
 import { BufferedSink, type SentAnswer, type WholeAnswer } from "./buffered-sink.ts";
 import { ClientSink } from "./client-sink.ts";
 import { beginKeyed, endRefused, isKeyed, type KeyedInput, type OnceDeps } from "./idempotency.ts";
 import type { InferenceHandler, InferenceRequest } from "./inference-entry.ts";
 import { KeepingSink } from "./keeping-sink.ts";
-import { dataFrame, rewriting, TranslatedStream } from "./translated-stream.ts";
+import { answerError, completeInstead, type Relayed, type Reply, streamErrorOf } from "./relayed.ts";
+import { isResumable, type ResumableDeps, relayResumable } from "./resumable/resumable-relay.ts";
+import { rewriting, TranslatedStream } from "./translated-stream.ts";
 
 /** Converts a validated body to a Completion; returns a promise only if a lookup is needed. */
 export type ReadCompletion = (
@@ -30,24 +29,6 @@ export type ReadCompletion = (
   read: ReadBody,
   caller: Caller,
 ) => Completion | Promise<Completion>;
-
-/** A request as an edge converts it, and the conversion of its response. */
-export interface Relayed {
-  readonly completion: Completion;
-  /** Sink that rewrites the response; default: none. */
-  readonly through?: ((client: ClientSink) => AnswerSink) | undefined;
-  /** Frames that report an error within a stream; default: one in OpenAI's format. */
-  readonly streamError?: (refusal: Refusal) => string | Promise<string>;
-  /** Called when a client has disconnected from a request that ran. */
-  readonly left?: () => void;
-  /** Another request to run instead of one that was refused before its first byte; undefined: none. */
-  readonly insteadOf?: ((error: unknown) => Completion | undefined) | undefined;
-}
-
-/** A response to a request that does not run now. */
-export interface Reply {
-  readonly reply: object;
-}
 
 /** Common settings of the inference endpoints in OpenAI's format. */
 export const compatPost = {
@@ -75,7 +56,7 @@ export interface Relays {
   ): (request: FastifyRequest, reply: FastifyReply) => void;
 }
 
-export function createRelays(spine: Spine, deps: OnceDeps): Relays {
+export function createRelays(spine: Spine, deps: OnceDeps & ResumableDeps): Relays {
   function serve(
     request: KeyedInput & { readonly body: unknown },
     state: RequestState,
@@ -87,7 +68,8 @@ export function createRelays(spine: Spine, deps: OnceDeps): Relays {
       if ((request.body as { readonly webhook?: unknown } | null)?.webhook != null) throw webhookUnsupported();
       return read();
     };
-    if (isKeyed(request)) void relayOnce(spine, deps, request, state, res, checked);
+    if (isResumable(request)) void relayResumable(spine, deps, request, state, res, checked);
+    else if (isKeyed(request)) void relayOnce(spine, deps, request, state, res, checked);
     else relay(spine, checked(), state, res);
   }
   return {
@@ -147,9 +129,6 @@ function relay(spine: Spine, relayed: ReturnType<Read>, state: RequestState, res
   else start(relayed);
 }
 
-const streamErrorOf = (known: Relayed | Reply | undefined) =>
-  known && "completion" in known ? known.streamError : undefined;
-
 async function run(spine: Spine, known: Relayed | Reply, client: ClientSink, state: RequestState): Promise<boolean> {
   if ("reply" in known) {
     const { contentType, body } = inJson(known.reply);
@@ -165,26 +144,6 @@ async function run(spine: Spine, known: Relayed | Reply, client: ClientSink, sta
   if (hasRun && client.isGone) left?.();
   if (sink.sent) await sink.sent;
   return hasRun;
-}
-
-/** As `complete`; runs what `insteadOf` gives for the error of a request without a first byte. */
-export async function completeInstead(
-  spine: Spine,
-  caller: Caller,
-  completion: Completion,
-  sink: AnswerSink,
-  trace: Trace,
-  insteadOf: Relayed["insteadOf"],
-): Promise<boolean> {
-  for (let wanted = completion; ; ) {
-    try {
-      return await complete(spine, caller, wanted, sink, trace);
-    } catch (error) {
-      const other = trace.firstByteAtMs > 0 ? undefined : insteadOf?.(error);
-      if (!other) throw error;
-      wanted = other;
-    }
-  }
 }
 
 /** Never rejects: every error is sent as a response. */
@@ -241,35 +200,6 @@ function replay(kept: KeptAnswer, client: ClientSink, buffer: ResponseBuffer): v
 /** Reports an error before the request ran. */
 const refuse = (state: RequestState, res: ServerResponse) => (error: unknown) =>
   answerError(error, new ClientSink(res, state), state, res);
-
-function answerError(
-  error: unknown,
-  sink: ClientSink,
-  state: RequestState,
-  res: ServerResponse,
-  streamError: NonNullable<Relayed["streamError"]> = (of) => dataFrame({ error: compatError(of, state.requestId) }),
-): void {
-  const refusal = refusalOf(error);
-  state.refusal = refusal;
-  sink.flush();
-  if (state.isClosed) return;
-  if (!sink.hasStarted) {
-    writeRefusal(refusal, state, res);
-    return;
-  }
-  try {
-    const frames = streamError(refusal);
-    if (!(frames instanceof Promise)) sink.fail(frames);
-    else
-      frames.then(
-        (late) => sink.fail(late),
-        () => sink.abandon(),
-      );
-  } catch {
-    // The frames of a broken response may contain what broke it. One stream must not end the process.
-    sink.abandon();
-  }
-}
 
 /**
  * Adds the service tier that serves the request to its response, if the request named one. Undefined: the response needs no

@@ -15,8 +15,8 @@ export function createIdempotencyStore(db: Db): IdempotencyStore {
         on conflict (account_id, route, key) do update set
           body_hash = excluded.body_hash, claim_id = excluded.claim_id, answer = null,
           locked_until = excluded.locked_until, expires_at = excluded.expires_at
-        where idempotency.expires_at <= now()
-          or (${mayTakeOver} and idempotency.answer is null and idempotency.locked_until <= now())
+        where (idempotency.expires_at <= now() and idempotency.stream_id is null)
+          or (${mayTakeOver} and idempotency.answer is null and idempotency.locked_until <= now() and idempotency.stream_id is null)
         returning claim_id`.execute(db);
       if (taken.rows.length > 0) return { kind: "claimed" };
       const row = await db

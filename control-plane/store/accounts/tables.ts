@@ -1,7 +1,7 @@
 // Tables of accounts, keys, sign-in, limits and the audit log.
 
 import type { ColumnType, Generated } from "kysely";
-import type { AccountId, KeyId, MemberId, ProjectId } from "../../../proto/ids.ts";
+import type { AccountId, KeyId, MemberId, ProjectId, RequestId } from "../../../proto/ids.ts";
 import type { SuspendReason } from "../../../proto/suspend-reason.ts";
 import type {
   ApplicationStatus,
@@ -312,5 +312,19 @@ export interface AccountTables {
     /** Status, headers and body, sealed with the account's data key; null while the request runs. */
     answer: Buffer | null;
     expiresAt: Time;
+    /** Request id of a resumable stream. */
+    streamId: RequestId | null;
+    startedAt: Time | null;
+    /** Processes that ran the stream, one after another. */
+    runs: Generated<number>;
+    /** Time at which a client was last seen that reads the stream from another control plane. */
+    readAt: Time | null;
+  };
+  /** Events of resumable streams, in the order in which they were sent. */
+  streamPiece: {
+    streamId: RequestId;
+    seq: number;
+    /** Sealed with the account's data key. */
+    data: Buffer;
   };
 }

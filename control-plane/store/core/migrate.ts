@@ -57,6 +57,7 @@ import * as expiredUsage from "../migrations/0103-expired-usage.ts";
 import * as waitingEvents from "../migrations/0104-waiting-events.ts";
 import * as givenProjects from "../migrations/0105-given-projects.ts";
 import * as usageSeals from "../migrations/0106-usage-seals.ts";
+import * as resumableStreams from "../migrations/0107-resumable-streams.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
@@ -117,6 +118,7 @@ const migrations: Record<string, Migration> = {
   "0104-waiting-events": waitingEvents,
   "0105-given-projects": givenProjects,
   "0106-usage-seals": usageSeals,
+  "0107-resumable-streams": resumableStreams,
 };
 
 /** Wait for a lock in the first attempt; doubled in each one until `lockTimeoutMs`. */

@@ -12,7 +12,7 @@ import { refusalOf } from "../../errors/render-error.ts";
 import type { WholeAnswer } from "../buffered-sink.ts";
 import { KeptSink } from "../kept-sink.ts";
 import { backgroundSpan, noteBackground } from "../note-background.ts";
-import { completeInstead } from "../relay-route.ts";
+import { completeInstead } from "../relayed.ts";
 import { type PreparedResponse, prepareResponse, type ResponseFeatures } from "./prepare.ts";
 import { type ResponseState, responseObject } from "./response-object.ts";
 import { type OutputOptions, ResponseOutput, wholeOutput } from "./response-output.ts";

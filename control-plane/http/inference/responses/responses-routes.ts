@@ -8,7 +8,8 @@ import type { RequestState } from "../../core/request-state.ts";
 import { inferenceRefusals } from "../../errors/error-responses.ts";
 import { bodiesFull, bodyTooLarge } from "../../errors/errors.ts";
 import type { InferenceRequest } from "../inference-entry.ts";
-import { compatPost, type Relayed, type Relays, type Reply, renderedWhole } from "../relay-route.ts";
+import { compatPost, type Relays, renderedWhole } from "../relay-route.ts";
+import type { Relayed, Reply } from "../relayed.ts";
 import { TranslatedStream } from "../translated-stream.ts";
 import { type BackgroundFeatures, responseJobs } from "./background.ts";
 import { itemsOf } from "./chat-fields.ts";
@@ -141,6 +142,7 @@ function relayedResponse(
       through: (client) => new TranslatedStream(client, translation, spine.answers),
       streamError: (refusal) => translation.fail(refusal),
       left: () => translation.leave(),
+      isStored: save !== undefined,
     };
   }
   return {

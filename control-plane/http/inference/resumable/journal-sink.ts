@@ -1,0 +1,128 @@
+// Destination of a run that writes a resumable stream: stores its events, of a run that continues another only what is new.
+import { doneMark, FramePieces, payloadOf } from "../../../../proto/sse-frames.ts";
+import type { AnswerSink, SinkListener } from "../../../inference/answer-sink.ts";
+import { type Stitch, StreamDiverged } from "../../../inference/stitch.ts";
+import type { StreamRun } from "../../../streams/stream-run.ts";
+
+/** Bytes that wait to be stored: above, reading from the instance is paused. */
+const maxWaitingBytes = 1024 * 1024;
+
+export class JournalSink implements AnswerSink {
+  listener: SinkListener | undefined;
+  hasStarted = false;
+  isGone = false;
+  /** The new run generated something else than the ones before. */
+  hasDiverged = false;
+  /** Message of the error with which the engine or the agent ended the stream. */
+  brokenBy: string | undefined;
+  readonly #writer: StreamRun;
+  readonly #stitch: Stitch | undefined;
+  readonly #rest = new FramePieces();
+  #turn: Buffer[] = [];
+  #isStalled = false;
+  /** Response that the engine did not stream. */
+  #whole: Buffer[] | undefined;
+
+  constructor(writer: StreamRun, stitch: Stitch | undefined) {
+    this.#writer = writer;
+    this.#stitch = stitch;
+    writer.onStop = () => this.abandon();
+    writer.onStored = () => this.#goOn();
+  }
+
+  whole(_status: number, _contentType: string, body: Buffer): void {
+    const line = body.toString().replaceAll(/\r?\n/g, " ");
+    this.write(Buffer.from(`data: ${line}\n\ndata: ${doneMark}\n\n`));
+    this.flush();
+  }
+
+  begin(): void {
+    this.#whole = [];
+  }
+
+  write(chunk: Buffer): void {
+    if (this.isGone) return;
+    if (this.#whole) {
+      this.#whole.push(chunk);
+      return;
+    }
+    if (this.#turn.length === 0) process.nextTick(flush, this);
+    this.#turn.push(chunk);
+  }
+
+  end(): void {
+    const whole = this.#whole;
+    this.#whole = undefined;
+    if (whole) {
+      this.whole(200, "application/json", Buffer.concat(whole));
+      return;
+    }
+    this.flush();
+    // An engine may omit the last empty line.
+    const last = this.#rest.take();
+    if (last.length > 0 && !this.isGone) this.#store(this.#newOf(Buffer.concat([last, Buffer.from("\n\n")])));
+  }
+
+  abandon(): void {
+    if (this.isGone) return;
+    this.isGone = true;
+    this.listener?.clientGone();
+  }
+
+  flush(): void {
+    const turn = this.#turn;
+    if (turn.length === 0 || this.isGone) return;
+    this.#turn = [];
+    const news: Buffer[] = [];
+    this.#rest.split(turn.length === 1 ? (turn[0] as Buffer) : Buffer.concat(turn), (frame) =>
+      news.push(...this.#newOf(frame)),
+    );
+    this.#store(news);
+  }
+
+  /** The frame, or what is new of it, or nothing. */
+  #newOf(frame: Buffer): Buffer[] {
+    const payload = payloadOf(frame);
+    if (!payload || this.brokenBy !== undefined || this.hasDiverged) return [];
+    if (payload.indexOf('"error"') >= 0 && this.#isError(payload.toString())) return [];
+    if (!this.#stitch) return [frame];
+    try {
+      const data = this.#stitch.next(payload.toString());
+      return data === undefined ? [] : [Buffer.from(`data: ${data}\n\n`)];
+    } catch (error) {
+      if (!(error instanceof StreamDiverged)) throw error;
+      this.hasDiverged = true;
+      return [];
+    }
+  }
+
+  #store(events: readonly Buffer[]): void {
+    if (events.length > 0) this.#writer.append(Buffer.concat(events));
+    if (this.hasDiverged) this.abandon();
+    else if (this.#writer.waitingBytes > maxWaitingBytes && !this.#isStalled) {
+      this.#isStalled = true;
+      this.listener?.stalled();
+    }
+  }
+
+  #isError(data: string): boolean {
+    try {
+      const { error } = JSON.parse(data) as { readonly error?: { readonly message?: unknown } };
+      if (typeof error !== "object" || error === null) return false;
+      this.brokenBy = String(error.message ?? "the model server reported an error");
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #goOn(): void {
+    if (!this.#isStalled || this.#writer.waitingBytes > maxWaitingBytes / 2) return;
+    this.#isStalled = false;
+    this.listener?.drained();
+  }
+}
+
+function flush(sink: JournalSink): void {
+  sink.flush();
+}

@@ -1,0 +1,85 @@
+// Streams that a client continues after a broken connection. One run writes a stream: the process that holds the claim of its
+// idempotency key. Any control plane reads it, and continues it when its run has died. INVARIANT: events are sent after they were
+// stored, so that a run that takes over knows everything a client may have seen.
+import type { Logger } from "pino";
+import { type RequestId, randomId } from "../../proto/ids.ts";
+import type { DataKeys } from "../accounts/data-keys.ts";
+import { InvalidApiKey } from "../accounts/errors.ts";
+import { HourlyBytes } from "../accounts/hourly-bytes.ts";
+import type { KeyedRequest } from "../accounts/idempotency.ts";
+import { answerNotKept, idempotencyKeyInUse, idempotencyKeyReused } from "../accounts/token-errors.ts";
+import { streamsFull } from "./errors.ts";
+import { PieceQueue } from "./piece-queue.ts";
+import { PieceSeal, readAll } from "./piece-seal.ts";
+import type { StreamRow, StreamStore } from "./store.ts";
+import { StreamReader } from "./stream-reader.ts";
+import { type StreamLimits, StreamRun } from "./stream-run.ts";
+
+export interface BegunStream {
+  readonly stream: StreamRow;
+  readonly reader: StreamReader;
+  /** Set: the caller runs the request, and these are the events of the runs before. */
+  readonly run: { readonly writer: StreamRun; readonly sent: readonly Buffer[] } | undefined;
+}
+
+const defaultLimits: StreamLimits = {
+  lockMs: 10_000,
+  keepMs: 60 * 60_000,
+  awayMs: 60_000,
+  maxBytes: 16 * 1024 * 1024,
+};
+/** Each run costs a host the whole response again. */
+const maxRuns = 10;
+
+export function createResumableStreams(deps: {
+  readonly store: StreamStore;
+  readonly dataKeys: DataKeys;
+  readonly log: Logger;
+  readonly limits?: Partial<StreamLimits>;
+}) {
+  const { store, dataKeys } = deps;
+  const limits = { ...defaultLimits, ...deps.limits };
+  const hour = new HourlyBytes();
+  const queue = new PieceQueue(store, deps.log, limits.lockMs);
+  const runs = new Map<RequestId, StreamRun>();
+  return {
+    /**
+     * Begins or continues a stream. `id`: of a new one. Close the reader. Throws idempotencyKeyReused, idempotencyKeyInUse,
+     * answerNotKept, streamsFull, DatabaseUnavailable.
+     */
+    async begin({ account, route, key, bodyHash }: Omit<KeyedRequest, "isPaid">, id: RequestId): Promise<BegunStream> {
+      const dek = await dataKeys.of(account);
+      if (!dek) throw new InvalidApiKey();
+      if (!hour.takes(account, 1)) throw streamsFull();
+      const claim = { account, route, key, claim: randomId(16) };
+      const { lockMs, keepMs } = limits;
+      const outcome = await store.claim({ ...claim, id, bodyHash, lockMs, keepMs });
+      if (outcome.kind === "other_request") throw idempotencyKeyReused();
+      if (outcome.kind === "plain") throw outcome.hasEnded ? answerNotKept() : idempotencyKeyInUse(1);
+      const { stream } = outcome;
+      const seal = new PieceSeal(dek, claim, stream.id);
+      const readerOf = (run?: StreamRun) => new StreamReader(store, seal, stream.id, run);
+      if (outcome.kind === "known") return { stream, reader: readerOf(runs.get(stream.id)), run: undefined };
+      const before = await readAll(store, seal, stream.id);
+      const writer: StreamRun = new StreamRun({
+        ...{ store, queue, seal, claim, id: stream.id, number: outcome.run, before, hour, limits },
+        onOver: () => {
+          if (runs.get(stream.id) === writer) runs.delete(stream.id);
+        },
+      });
+      runs.set(stream.id, writer);
+      const reader = readerOf(writer);
+      // Its run died between the last event and the end of the claim.
+      if (before.at(-1)?.kind === "ended" || before.at(-1)?.kind === "failed") await writer.end();
+      else if (outcome.run > maxRuns) await writer.fail("broken");
+      return { stream, reader, run: writer.ending ? undefined : { writer, sent: before.map(({ bytes }) => bytes) } };
+    },
+
+    /** Ends the runs here: the next requests continue their streams elsewhere. */
+    async stop(): Promise<void> {
+      await Promise.allSettled([...runs.values()].map((run) => run.release(undefined)));
+    },
+  };
+}
+
+export type ResumableStreams = ReturnType<typeof createResumableStreams>;

@@ -1,0 +1,224 @@
+// A run of this process that writes a stream, with its newest pieces for readers here.
+import type { RequestId } from "../../proto/ids.ts";
+import type { HourlyBytes } from "../accounts/hourly-bytes.ts";
+import { holdOn } from "../accounts/idempotency.ts";
+import type { IdempotencyClaim } from "../accounts/store.ts";
+import type { StreamFailure } from "./errors.ts";
+import type { PieceQueue } from "./piece-queue.ts";
+import { type Piece, type PieceSeal, readAll } from "./piece-seal.ts";
+import type { StreamStore } from "./store.ts";
+
+export interface StreamLimits {
+  /** A run that does not renew its claim within this time counts as dead. */
+  readonly lockMs: number;
+  /** Streams are kept for this time after their beginning, or the beginning of their last run. */
+  readonly keepMs: number;
+  /** A run ends when no client was connected for this time. */
+  readonly awayMs: number;
+  readonly maxBytes: number;
+}
+
+/** Newest pieces in memory. A reader that is further behind reads stored ones. */
+const maxTail = 64;
+
+/** How a run ended, for its readers here; `taken`: by another process. */
+type RunEnd = { readonly kind: "ended" | "taken" } | { readonly kind: "refused"; readonly error: unknown };
+
+export interface RunDeps {
+  readonly store: StreamStore;
+  readonly queue: PieceQueue;
+  readonly seal: PieceSeal;
+  readonly claim: IdempotencyClaim;
+  readonly id: RequestId;
+  /** From 1. */
+  readonly number: number;
+  /** Pieces of the runs before. */
+  readonly before: readonly Piece[];
+  readonly hour: HourlyBytes;
+  readonly limits: StreamLimits;
+  /** Called once. */
+  readonly onOver: () => void;
+}
+
+/** Ended once, by `end`, `fail`, `release` or `abandon`, or by another run that takes over; later calls have no effect. */
+export class StreamRun {
+  /** Called when the run must stop, because it has been ended. */
+  onStop = () => {};
+  /** Called whenever fewer bytes wait to be stored. */
+  onStored = () => {};
+  waitingBytes = 0;
+  readonly number: number;
+  readonly #deps: RunDeps;
+  readonly #stopRenewing: () => void;
+  readonly #tail: Piece[] = [];
+  /** Number of the next piece. */
+  #next: number;
+  /** Number of the first piece that is not stored. */
+  #stored: number;
+  #bytes = 0;
+  #end: RunEnd | undefined;
+  #readers = 0;
+  #away: NodeJS.Timeout | undefined;
+  #waiting: (() => void)[] = [];
+
+  constructor(deps: RunDeps) {
+    this.#deps = deps;
+    this.number = deps.number;
+    this.#next = deps.before.length;
+    this.#stored = this.#next;
+    for (const { bytes } of deps.before) this.#bytes += bytes.length;
+    const { store, claim, limits } = deps;
+    this.#stopRenewing = holdOn(() => store.renew(claim, limits.lockMs), limits.lockMs / 3);
+  }
+
+  /** No run has sent anything. */
+  get isEmpty(): boolean {
+    return this.#next === 0;
+  }
+
+  /** Pieces that can be sent. */
+  get storedCount(): number {
+    return this.#stored;
+  }
+
+  get ending(): RunEnd | undefined {
+    return this.#end;
+  }
+
+  append(bytes: Buffer): void {
+    if (this.#end) return;
+    this.#bytes += bytes.length;
+    const { hour, claim, limits } = this.#deps;
+    if (this.#bytes > limits.maxBytes || !hour.takes(claim.account, bytes.length)) void this.fail("too_long");
+    else this.#add({ kind: "events", bytes });
+  }
+
+  /** Resolves when all pieces are stored, or the run has ended. */
+  async stored(): Promise<void> {
+    while (this.#stored < this.#next && !this.#end) await this.changed();
+  }
+
+  /** All pieces so far, of the runs before too. */
+  async pieces(): Promise<readonly Buffer[]> {
+    await this.stored();
+    const { store, seal, id } = this.#deps;
+    return (await readAll(store, seal, id)).map(({ bytes }) => bytes);
+  }
+
+  async end(): Promise<void> {
+    await this.#finish({ kind: "ended", bytes: Buffer.alloc(0) });
+  }
+
+  async fail(failure: StreamFailure): Promise<void> {
+    await this.#finish({ kind: "failed", bytes: Buffer.from(failure) });
+  }
+
+  /** The next request continues the stream. Readers here get `error`. */
+  async release(error: unknown): Promise<void> {
+    await this.stored();
+    if (this.#end) return;
+    this.#over({ kind: "refused", error });
+    await this.#deps.store.release(this.#deps.claim);
+  }
+
+  /** Nothing was sent: a repeated request begins anew. Readers here get `error`. */
+  async abandon(error: unknown): Promise<void> {
+    if (this.#end) return;
+    this.#over({ kind: "refused", error });
+    await this.#deps.store.abandon(this.#deps.claim);
+  }
+
+  // Readers' side.
+
+  /** Undefined: no longer in memory. */
+  tail(from: number): readonly Piece[] | undefined {
+    const first = this.#stored - this.#tail.length;
+    return from < first ? undefined : this.#tail.slice(from - first);
+  }
+
+  /** Resolves at the next change, or after `ms`. */
+  changed(ms?: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
+      this.#waiting.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  addReader(): void {
+    this.#readers += 1;
+    clearTimeout(this.#away);
+  }
+
+  removeReader(): void {
+    this.#readers -= 1;
+    this.#change();
+    if (this.#readers === 0 && !this.#end) this.#awaitReader();
+  }
+
+  #awaitReader(): void {
+    const { awayMs } = this.#deps.limits;
+    clearTimeout(this.#away);
+    this.#away = setTimeout(() => void this.#endUnread(), awayMs).unref();
+  }
+
+  async #endUnread(): Promise<void> {
+    const { store, id, limits } = this.#deps;
+    // A client may read it from another control plane.
+    const isRead = await store.wasReadWithin(id, limits.awayMs).catch(() => true);
+    if (this.#readers > 0 || this.#end) return;
+    if (isRead) this.#awaitReader();
+    else await this.fail("left");
+  }
+
+  #add(piece: Piece): void {
+    const { queue, seal, claim, id } = this.#deps;
+    const seq = this.#next++;
+    this.waitingBytes += piece.bytes.length;
+    queue.add({
+      id,
+      claim: claim.claim,
+      seq,
+      sealed: seal.seal(seq, piece),
+      stored: () => {
+        this.waitingBytes -= piece.bytes.length;
+        this.#stored = seq + 1;
+        this.#tail.push(piece);
+        if (this.#tail.length > maxTail) this.#tail.shift();
+        this.#change();
+        this.onStored();
+      },
+      lost: () => this.#over({ kind: "taken" }),
+    });
+  }
+
+  async #finish(last: Piece): Promise<void> {
+    if (this.#end) return;
+    const isOwn = this.#deps.before.every(({ kind }) => kind === "events");
+    if (isOwn) this.#add(last);
+    if (last.kind === "failed") this.onStop();
+    await this.stored();
+    if (this.#end) return;
+    const { store, claim, seal } = this.#deps;
+    this.#over({ kind: "ended" });
+    await store.end(claim, seal.spent());
+  }
+
+  #over(end: RunEnd): void {
+    if (this.#end) return;
+    this.#end = end;
+    clearTimeout(this.#away);
+    this.#stopRenewing();
+    this.#change();
+    this.onStop();
+    this.#deps.onOver();
+  }
+
+  #change(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+}
