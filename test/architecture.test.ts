@@ -51,6 +51,7 @@ const featurePorts = [
   "webhooks/",
   "batches/",
   "responses/",
+  "streams/",
   "oversight/",
   "identity/",
 ]
@@ -81,6 +82,7 @@ const zones: Readonly<Record<string, Zone>> = {
       "webhooks/",
       "batches/",
       "responses/",
+      "streams/",
       "oversight/",
       "identity/",
     ]
@@ -127,6 +129,8 @@ const zones: Readonly<Record<string, Zone>> = {
   },
   // Runs as requests with a webhook do, and is told by the edge how.
   "control-plane/responses/": { may: ["control-plane/webhooks/", "control-plane/accounts/", ...common] },
+  // Streams are responses under idempotency keys.
+  "control-plane/streams/": { may: ["control-plane/accounts/", ...common] },
   // What operators see and end of every tenant.
   "control-plane/oversight/": {
     may: ["deployments/", "containers/", "agent-instances/", "fleet/"]
