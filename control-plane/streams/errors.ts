@@ -22,7 +22,8 @@ export const notResumable = () =>
 export const streamsFull = () =>
   rateLimited(
     "resumable_streams_full",
-    "The account's resumable streams of this hour fill their space. Try again later, or leave out `X-Stoker-Resumable`.",
+    "The account has 100 clients of resumable streams at this server, or its streams of this hour fill their space. Try again later, or " +
+      "leave out `X-Stoker-Resumable`.",
     { retryAfterSeconds: 600 },
   );
 

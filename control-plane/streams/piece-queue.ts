@@ -11,13 +11,14 @@ export interface QueuedPiece extends NewPiece {
 }
 
 const maxPieces = 256;
+const maxGroupBytes = 1024 * 1024;
 const retryMs = 250;
 
 export class PieceQueue {
   readonly #store: StreamStore;
   readonly #log: Logger;
   readonly #maxRetryMs: number;
-  #waiting: QueuedPiece[] = [];
+  readonly #waiting: QueuedPiece[] = [];
   #isRunning = false;
 
   /** `maxRetryMs`: longest outage of the database that a piece survives. */
@@ -37,8 +38,7 @@ export class PieceQueue {
     // Pieces of this turn of the event loop form the first group.
     await undefined;
     while (this.#waiting.length > 0) {
-      const group = this.#waiting.slice(0, maxPieces);
-      this.#waiting = this.#waiting.slice(maxPieces);
+      const group = this.#waiting.splice(0, this.#groupSize());
       const lost = await this.#write(group);
       for (const piece of group) {
         if (lost?.has(piece.id) === false) piece.stored();
@@ -46,6 +46,16 @@ export class PieceQueue {
       }
     }
     this.#isRunning = false;
+  }
+
+  /** At least 1. */
+  #groupSize(): number {
+    let bytes = 0;
+    const end = this.#waiting.findIndex(({ sealed }, i) => {
+      bytes += sealed.length;
+      return i === maxPieces || (i > 0 && bytes > maxGroupBytes);
+    });
+    return end < 0 ? this.#waiting.length : end;
   }
 
   /** Returns the streams that another run has taken over; undefined: nothing could be stored. */

@@ -30,6 +30,8 @@ const defaultLimits: StreamLimits = {
 };
 /** Each run costs a host the whole response again. */
 const maxRuns = 10;
+/** Clients of one account at a time. Those of streams that run elsewhere ask the database five times a second. */
+const maxReaders = 100;
 
 export function createResumableStreams(deps: {
   readonly store: StreamStore;
@@ -42,6 +44,12 @@ export function createResumableStreams(deps: {
   const hour = new HourlyBytes();
   const queue = new PieceQueue(store, deps.log, limits.lockMs);
   const runs = new Map<RequestId, StreamRun>();
+  const readers = new Map<AccountId, number>();
+  const countReader = (account: AccountId, change: 1 | -1): void => {
+    const count = (readers.get(account) ?? 0) + change;
+    if (count > 0) readers.set(account, count);
+    else readers.delete(account);
+  };
   return {
     /**
      * Begins or continues a stream. `id`: of a new one. Close the reader. Throws idempotencyKeyReused, idempotencyKeyInUse,
@@ -50,7 +58,7 @@ export function createResumableStreams(deps: {
     async begin({ account, route, key, bodyHash }: Omit<KeyedRequest, "isPaid">, id: RequestId): Promise<BegunStream> {
       const dek = await dataKeys.of(account);
       if (!dek) throw new InvalidApiKey();
-      if (!hour.takes(account, 1)) throw streamsFull();
+      if ((readers.get(account) ?? 0) >= maxReaders || !hour.takes(account, 1)) throw streamsFull();
       const claim = { account, route, key, claim: randomId(16) };
       const { lockMs, keepMs } = limits;
       const outcome = await store.claim({ ...claim, id, bodyHash, lockMs, keepMs });
@@ -58,11 +66,18 @@ export function createResumableStreams(deps: {
       if (outcome.kind === "plain") throw outcome.hasEnded ? answerNotKept() : idempotencyKeyInUse(1);
       const { stream } = outcome;
       const seal = new PieceSeal(dek, claim, stream.id);
-      const readerOf = (run?: StreamRun) => new StreamReader(store, seal, stream.id, run);
+      const readerOf = (run: StreamRun | undefined) => {
+        countReader(account, 1);
+        return new StreamReader({
+          ...{ store, seal, id: stream.id, run },
+          mayRead: (bytes) => hour.takes(account, bytes),
+          onClosed: () => countReader(account, -1),
+        });
+      };
       if (outcome.kind === "known") return { stream, reader: readerOf(runs.get(stream.id)), run: undefined };
       const before = await readAll(store, seal, stream.id);
       const writer: StreamRun = new StreamRun({
-        ...{ store, queue, seal, claim, id: stream.id, number: outcome.run, before, hour, limits },
+        ...{ store, queue, seal, claim, id: stream.id, number: outcome.run, before, hour, limits, log: deps.log },
         onOver: () => {
           if (runs.get(stream.id) === writer) runs.delete(stream.id);
         },
@@ -77,7 +92,7 @@ export function createResumableStreams(deps: {
 
     /** Ends the runs here: the next requests continue their streams elsewhere. */
     async stop(): Promise<void> {
-      await Promise.allSettled([...runs.values()].map((run) => run.release(undefined)));
+      await Promise.all([...runs.values()].map((run) => run.release(new Error("the control plane stops"))));
     },
   };
 }

@@ -1,7 +1,7 @@
 // One client's side of a resumable stream: from the run here if there is one, else from the database.
 import { setTimeout as wait } from "node:timers/promises";
 import type { RequestId } from "../../proto/ids.ts";
-import { failureError } from "./errors.ts";
+import { failureError, streamsFull } from "./errors.ts";
 import { maxPieces, type Piece, type PieceSeal } from "./piece-seal.ts";
 import type { StreamStore } from "./store.ts";
 import type { StreamRun } from "./stream-run.ts";
@@ -17,25 +17,40 @@ const pollMs = 200;
 /** Less than the time after which a run without readers ends. */
 const noteMs = 15_000;
 
+export interface ReaderDeps {
+  readonly store: StreamStore;
+  readonly seal: PieceSeal;
+  readonly id: RequestId;
+  /** The run here, if there is one. */
+  readonly run: StreamRun | undefined;
+  /** Counts stored bytes that are read. False: the account has read too many. */
+  readonly mayRead: (bytes: number) => boolean;
+  readonly onClosed: () => void;
+}
+
 export class StreamReader {
   readonly #store: StreamStore;
   readonly #seal: PieceSeal;
   readonly #id: RequestId;
+  readonly #mayRead: (bytes: number) => boolean;
+  readonly #onClosed: () => void;
   #run: StreamRun | undefined;
   #notedMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
-  constructor(store: StreamStore, seal: PieceSeal, id: RequestId, run: StreamRun | undefined) {
+  constructor({ store, seal, id, run, mayRead, onClosed }: ReaderDeps) {
     this.#store = store;
     this.#seal = seal;
     this.#id = id;
+    this.#mayRead = mayRead;
+    this.#onClosed = onClosed;
     this.#run = run;
     run?.addReader();
   }
 
   /**
    * Returns pieces from number `from` on; after `waitMs`, or when it is closed, none. Throws the error with which the stream or its run
-   * here ended, and DatabaseUnavailable.
+   * here ended, streamsFull, and DatabaseUnavailable.
    */
   async read(from: number, waitMs: number): Promise<StreamPart> {
     const endMs = performance.now() + waitMs;
@@ -50,6 +65,7 @@ export class StreamReader {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#run?.removeReader();
+    this.#onClosed();
   }
 
   /** Undefined: no run here has the answer. */
@@ -80,6 +96,7 @@ export class StreamReader {
       await this.#store.noteReader(this.#id);
     }
     const { pieces, hasEnded, lockedMs } = await this.#store.read(this.#id, from, maxPieces);
+    if (!this.#mayRead(pieces.reduce((sum, piece) => sum + piece.length, 0))) throw streamsFull();
     if (pieces.length > 0) return partOf(pieces.map((piece, i) => this.#seal.open(from + i, piece)));
     if (hasEnded) return { kind: "ended" };
     if (lockedMs <= 0) return { kind: "orphaned" };

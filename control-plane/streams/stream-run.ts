@@ -1,4 +1,5 @@
 // A run of this process that writes a stream, with its newest pieces for readers here.
+import type { Logger } from "pino";
 import type { RequestId } from "../../proto/ids.ts";
 import type { HourlyBytes } from "../accounts/hourly-bytes.ts";
 import { holdOn } from "../accounts/idempotency.ts";
@@ -19,7 +20,7 @@ export interface StreamLimits {
 }
 
 /** Newest pieces in memory. A reader that is further behind reads stored ones. */
-const maxTail = 64;
+const maxTailBytes = 256 * 1024;
 
 /** How a run ended, for its readers here; `taken`: by another process. */
 type RunEnd = { readonly kind: "ended" | "taken" } | { readonly kind: "refused"; readonly error: unknown };
@@ -36,27 +37,32 @@ export interface RunDeps {
   readonly before: readonly Piece[];
   readonly hour: HourlyBytes;
   readonly limits: StreamLimits;
+  readonly log: Logger;
   /** Called once. */
   readonly onOver: () => void;
 }
 
-/** Ended once, by `end`, `fail`, `release` or `abandon`, or by another run that takes over; later calls have no effect. */
+/** Ended once, by `end`, `fail`, `release` or `abandon`, none of which rejects, or by another run that takes over; later calls have no effect. */
 export class StreamRun {
   /** Called when the run must stop, because it has been ended. */
   onStop = () => {};
   /** Called whenever fewer bytes wait to be stored. */
   onStored = () => {};
   waitingBytes = 0;
+  /** Why it ended for good, if it failed. */
+  failure: StreamFailure | undefined;
   readonly number: number;
   readonly #deps: RunDeps;
   readonly #stopRenewing: () => void;
   readonly #tail: Piece[] = [];
+  #tailBytes = 0;
   /** Number of the next piece. */
   #next: number;
   /** Number of the first piece that is not stored. */
   #stored: number;
   #bytes = 0;
   #end: RunEnd | undefined;
+  #isClosing = false;
   #readers = 0;
   #away: NodeJS.Timeout | undefined;
   #waiting: (() => void)[] = [];
@@ -81,12 +87,17 @@ export class StreamRun {
     return this.#stored;
   }
 
+  /** Nothing more will be written. */
+  get isOver(): boolean {
+    return this.#isClosing || this.#end !== undefined;
+  }
+
   get ending(): RunEnd | undefined {
     return this.#end;
   }
 
   append(bytes: Buffer): void {
-    if (this.#end) return;
+    if (this.isOver) return;
     this.#bytes += bytes.length;
     const { hour, claim, limits } = this.#deps;
     if (this.#bytes > limits.maxBytes || !hour.takes(claim.account, bytes.length)) void this.fail("too_long");
@@ -98,7 +109,7 @@ export class StreamRun {
     while (this.#stored < this.#next && !this.#end) await this.changed();
   }
 
-  /** All pieces so far, of the runs before too. */
+  /** All pieces so far, of the runs before too. Throws DatabaseUnavailable. */
   async pieces(): Promise<readonly Buffer[]> {
     await this.stored();
     const { store, seal, id } = this.#deps;
@@ -110,22 +121,25 @@ export class StreamRun {
   }
 
   async fail(failure: StreamFailure): Promise<void> {
+    if (!this.isOver) this.failure = failure;
     await this.#finish({ kind: "failed", bytes: Buffer.from(failure) });
   }
 
   /** The next request continues the stream. Readers here get `error`. */
   async release(error: unknown): Promise<void> {
+    this.#isClosing = true;
+    this.onStop();
     await this.stored();
     if (this.#end) return;
     this.#over({ kind: "refused", error });
-    await this.#deps.store.release(this.#deps.claim);
+    await this.#unlessAway(this.#deps.store.release(this.#deps.claim));
   }
 
   /** Nothing was sent: a repeated request begins anew. Readers here get `error`. */
   async abandon(error: unknown): Promise<void> {
     if (this.#end) return;
     this.#over({ kind: "refused", error });
-    await this.#deps.store.abandon(this.#deps.claim);
+    await this.#unlessAway(this.#deps.store.abandon(this.#deps.claim));
   }
 
   // Readers' side.
@@ -186,7 +200,8 @@ export class StreamRun {
         this.waitingBytes -= piece.bytes.length;
         this.#stored = seq + 1;
         this.#tail.push(piece);
-        if (this.#tail.length > maxTail) this.#tail.shift();
+        this.#tailBytes += piece.bytes.length;
+        while (this.#tailBytes > maxTailBytes) this.#tailBytes -= (this.#tail.shift() as Piece).bytes.length;
         this.#change();
         this.onStored();
       },
@@ -195,15 +210,23 @@ export class StreamRun {
   }
 
   async #finish(last: Piece): Promise<void> {
-    if (this.#end) return;
-    const isOwn = this.#deps.before.every(({ kind }) => kind === "events");
-    if (isOwn) this.#add(last);
-    if (last.kind === "failed") this.onStop();
+    if (this.isOver) return;
+    this.#isClosing = true;
+    const { store, claim, seal, before } = this.#deps;
+    // A run before may have written the last piece.
+    if (before.every(({ kind }) => kind === "events")) this.#add(last);
+    this.onStop();
     await this.stored();
     if (this.#end) return;
-    const { store, claim, seal } = this.#deps;
     this.#over({ kind: "ended" });
-    await store.end(claim, seal.spent());
+    await this.#unlessAway(store.end(claim, seal.spent()));
+  }
+
+  /** While the database is away, the claim expires: the next run finds what this one stored. */
+  async #unlessAway(written: Promise<void>): Promise<void> {
+    await written.catch((err: unknown) =>
+      this.#deps.log.warn({ err, requestId: this.#deps.id }, "could not end a run of a stream"),
+    );
   }
 
   #over(end: RunEnd): void {

@@ -130,6 +130,40 @@ describe("a host that breaks", () => {
   });
 });
 
+describe("a host that sends nonsense", () => {
+  const broken = 'data: {"error":{"message":"gone"}}\n\n';
+
+  it("is asked three times at most for one stream, which then ends for good", async () => {
+    edge.agent.script({ kind: "stream", frames: [frame("one "), broken] });
+    const key = randomUUID();
+    const events = await read(await send(key));
+    expect(textOf(events.slice(0, 1))).toBe("one ");
+    expect(JSON.parse(events.at(-1)?.data ?? "{}").error.code).toBe("stream_broken");
+    expect(edge.agent.asked).toHaveLength(3);
+    expect(await errorOf(await send(key, { after: 1 }))).toEqual([502, "stream_broken"]);
+  });
+
+  it.each([
+    ["an error first", [broken]],
+    ["a frame without an end", [`data: {"choices":[{"index":0,"delta":{"content":"${"x".repeat(5 * 1024 * 1024)}`]],
+  ])("%s: the request is refused, and may be sent again", async (_, frames) => {
+    edge.agent.script({ kind: "stream", frames }, { kind: "stream", frames: wordFrames });
+    const key = randomUUID();
+    expect(await errorOf(await send(key))).toEqual([502, "upstream_error"]);
+    expect(textOf(await read(await send(key)))).toBe(words.join(""));
+  });
+
+  it("JSON that can be read but not written, in a repetition: the stream ends with an error", async () => {
+    const deep = `data: {"choices":[{"index":0,"delta":{"content":"one two ","x":${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}}}]}\n\n`;
+    edge.agent.script(
+      { kind: "stream", frames: [frame("one "), broken] },
+      { kind: "stream", frames: [frame("one "), deep] },
+    );
+    const events = await read(await send(randomUUID()));
+    expect(JSON.parse(events.at(-1)?.data ?? "{}").error.code).toBe("stream_broken");
+  });
+});
+
 describe("refused", () => {
   it("a stream without a key, a wrong event id, another request under the key, and what is no stream of text", async () => {
     const bare = (headers: Record<string, string>, body: object = chat({ stream: true })) =>

@@ -1,9 +1,11 @@
 // Destination of a run that writes a resumable stream: stores its events, of a run that continues another only what is new.
-import { doneMark, FramePieces, payloadOf } from "../../../../proto/sse-frames.ts";
+import { doneMark, FramePieces, frameOf, payloadOf } from "../../../../proto/sse-frames.ts";
 import type { AnswerSink, SinkListener } from "../../../inference/answer-sink.ts";
 import { type Stitch, StreamDiverged } from "../../../inference/stitch.ts";
 import type { StreamRun } from "../../../streams/stream-run.ts";
 
+/** Larger frames break the response. */
+const maxFrameBytes = 4 * 1024 * 1024;
 /** Bytes that wait to be stored: above, reading from the instance is paused. */
 const maxWaitingBytes = 1024 * 1024;
 
@@ -60,7 +62,7 @@ export class JournalSink implements AnswerSink {
     this.flush();
     // An engine may omit the last empty line.
     const last = this.#rest.take();
-    if (last.length > 0 && !this.isGone) this.#store(this.#newOf(Buffer.concat([last, Buffer.from("\n\n")])));
+    if (last.length > 0 && !this.isGone) this.#store(this.#newOf(last));
   }
 
   abandon(): void {
@@ -77,6 +79,7 @@ export class JournalSink implements AnswerSink {
     this.#rest.split(turn.length === 1 ? (turn[0] as Buffer) : Buffer.concat(turn), (frame) =>
       news.push(...this.#newOf(frame)),
     );
+    if (this.#rest.bytes > maxFrameBytes) this.brokenBy = "a frame above 4 MiB";
     this.#store(news);
   }
 
@@ -85,20 +88,22 @@ export class JournalSink implements AnswerSink {
     const payload = payloadOf(frame);
     if (!payload || this.brokenBy !== undefined || this.hasDiverged) return [];
     if (payload.indexOf('"error"') >= 0 && this.#isError(payload.toString())) return [];
-    if (!this.#stitch) return [frame];
+    // Written anew: engines add names and use other line ends.
+    if (!this.#stitch) return [frameOf(payload)];
     try {
       const data = this.#stitch.next(payload.toString());
-      return data === undefined ? [] : [Buffer.from(`data: ${data}\n\n`)];
+      return data === undefined ? [] : [frameOf(Buffer.from(data))];
     } catch (error) {
-      if (!(error instanceof StreamDiverged)) throw error;
-      this.hasDiverged = true;
+      // JSON that is nested too deep can be read, but not written.
+      if (error instanceof StreamDiverged) this.hasDiverged = true;
+      else this.brokenBy = String(error);
       return [];
     }
   }
 
   #store(events: readonly Buffer[]): void {
     if (events.length > 0) this.#writer.append(Buffer.concat(events));
-    if (this.hasDiverged) this.abandon();
+    if (this.hasDiverged || this.brokenBy !== undefined) this.abandon();
     else if (this.#writer.waitingBytes > maxWaitingBytes && !this.#isStalled) {
       this.#isStalled = true;
       this.listener?.stalled();

@@ -106,16 +106,18 @@ function start(
     return trace;
   };
   const ended = (trace: Trace, error?: unknown): void => {
-    held.letGo();
     // A client that is still there has its own line and count.
     if (state.isClosed) noteBackground(tally, caller.account, { ...trace, span: undefined }, error);
     else state.shows(trace);
   };
-  const run = held.hold(state.bodyBytes)
-    ? runStream({ spine, caller, completion, insteadOf, writer, sent, traceFrom, ended })
-    : writer.release(bodiesFull());
-  // Only while the database is away: the claim then expires, and another run continues the stream.
-  run.catch(() => held.letGo());
+  if (!held.hold(state.bodyBytes)) {
+    void writer.release(bodiesFull());
+    return;
+  }
+  const job = { spine, caller, completion, insteadOf, writer, sent, traceFrom, ended };
+  void runStream(job)
+    .catch((error: unknown) => writer.release(error))
+    .finally(() => held.letGo());
 }
 
 /** One client's copy of a stream: events of any number of runs, in order. */

@@ -7,12 +7,15 @@ import type { Completion, Trace } from "../../../inference/completion.ts";
 import { upstreamBroken } from "../../../inference/errors.ts";
 import { Stitch } from "../../../inference/stitch.ts";
 import { ServiceError } from "../../../service-error.ts";
+import { failureError } from "../../../streams/errors.ts";
 import type { StreamRun } from "../../../streams/stream-run.ts";
 import { completeInstead, type Relayed } from "../relayed.ts";
 import { JournalSink } from "./journal-sink.ts";
 
-/** Repetitions within one run, and the pause before each: an agent or a model server takes seconds to start again. */
+/** Pauses before the tries after the first: an agent or a model server takes seconds to start again. */
 const pausesMs = [250, 1_000, 3_000, 5_000];
+/** The request itself may stop its servers: it is not sent to a fourth. */
+const maxBroken = 3;
 const transient: ReadonlySet<ServiceError["kind"]> = new Set(["unavailable", "upstream_failed", "rate_limited"]);
 
 export interface StreamJob {
@@ -25,18 +28,19 @@ export interface StreamJob {
   readonly sent: readonly Buffer[];
   /** A trace whose first attempt has this number. Attempts of a request are paid once, by the last one. */
   readonly traceFrom: (attempt: number) => Trace;
-  /** Called before the end is known to readers. `error` undefined: it succeeded. */
+  /** Called at the end of the stream, or of this run of it. `error` undefined: it succeeded. */
   readonly ended: (trace: Trace, error?: unknown) => void;
 }
 
 /** Attempts of different runs have different numbers. */
 const attemptsOfRun = 100;
 
-/** Ends the writer. Rejects only with DatabaseUnavailable: another run then takes over. */
+/** Ends the writer. */
 export async function runStream(job: StreamJob): Promise<void> {
   const { spine, caller, completion, writer, ended } = job;
   let sent = job.sent;
   let attempts = (writer.number - 1) * attemptsOfRun;
+  let brokenCount = 0;
   for (const pauseMs of [...pausesMs, undefined]) {
     const trace = job.traceFrom(attempts);
     const sink = new JournalSink(writer, sent.length === 0 ? undefined : new Stitch(eventsOf(sent)));
@@ -44,30 +48,34 @@ export async function runStream(job: StreamJob): Promise<void> {
     try {
       await completeInstead(spine, caller, completion, sink, trace, job.insteadOf);
       sink.flush();
-      if (sink.brokenBy !== undefined) error = upstreamBroken({ cause: new Error(sink.brokenBy) });
+      // A run that was stopped, without its stream being ended, is not whole.
+      const cause = sink.brokenBy ?? (sink.isGone ? "its events could not be stored" : undefined);
+      if (cause !== undefined) error = upstreamBroken({ cause: new Error(cause) });
     } catch (failure) {
       error = failure;
     }
-    if (sink.hasDiverged) {
-      ended(trace, error);
-      return writer.fail("diverged");
-    }
-    if (writer.ending) return ended(trace, writer.ending);
-    if (error === undefined) {
+    if (error === undefined && !sink.hasDiverged && !writer.isOver) {
       ended(trace);
       return writer.end();
     }
-    if (writer.isEmpty) {
-      ended(trace, error);
-      return writer.abandon(error);
+    if (sink.hasDiverged) await writer.fail("diverged");
+    else if (trace.firstByteAtMs > 0 && ++brokenCount === maxBroken) await writer.fail("broken");
+    else if (writer.isEmpty) await writer.abandon(error);
+    else if (pauseMs === undefined || !isTransient(error)) await writer.release(error);
+    if (writer.isOver) {
+      // A run that was overtaken is counted by the one that took over.
+      if (writer.ending?.kind !== "taken") ended(trace, writer.failure ? failureError(writer.failure) : error);
+      return;
     }
-    if (pauseMs === undefined || !isTransient(error)) {
-      ended(trace, error);
-      return writer.release(error);
-    }
-    await wait(pauseMs);
+    await wait(pauseMs ?? 0);
     attempts = trace.attempts;
-    sent = await writer.pieces();
+    try {
+      sent = await writer.pieces();
+    } catch (away) {
+      // The next request continues the stream.
+      ended(trace, away);
+      return writer.release(away);
+    }
   }
 }
 
