@@ -45,6 +45,8 @@ export const periods = {
   incidents: days(90, 1),
   /** Control planes that no longer run. */
   replicas: days(35, 2),
+  /** Events of resumable streams, after the expiry of the stream. */
+  "stream-pieces": { defaultMs: 0, minMs: 0 },
   /** Responses kept under an `Idempotency-Key`, after their expiry. */
   idempotency: { defaultMs: hourMs, minMs: hourMs },
   /** Sessions, after their expiry. */

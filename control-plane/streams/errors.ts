@@ -1,4 +1,12 @@
-import { conflict, invalid, rateLimited, type ServiceError, tooLarge, upstreamFailed } from "../service-error.ts";
+import {
+  conflict,
+  invalid,
+  notFound,
+  rateLimited,
+  type ServiceError,
+  tooLarge,
+  upstreamFailed,
+} from "../service-error.ts";
 
 export const streamKeyMissing = () =>
   invalid("stream_key_missing", "A resumable stream needs an `Idempotency-Key`, and the same one to continue.", {
@@ -19,6 +27,12 @@ export const notResumable = () =>
     { param: "x-stoker-resumable", in: "header" },
   );
 
+export const streamGone = () =>
+  notFound(
+    "stream_gone",
+    "The stream is no longer stored. Send the request with a new `Idempotency-Key`, without `Last-Event-ID`.",
+  );
+
 export const streamsFull = () =>
   rateLimited(
     "resumable_streams_full",
@@ -31,11 +45,17 @@ export const streamsFull = () =>
 export type StreamFailure = keyof typeof failures;
 
 const failures = {
+  sampled: () =>
+    upstreamFailed(
+      "stream_not_repeatable",
+      "The stream lost its model server. Only requests with `temperature: 0` are repeated by another one, because others would " +
+        "generate a different text. Your usage shows its cost; use a new `Idempotency-Key` to send it again.",
+    ),
   diverged: () =>
     upstreamFailed(
       "stream_diverged",
-      "The stream broke, and its repetition generated another text. Only requests that always give the same text, as with " +
-        "`temperature: 0`, survive the loss of a model server. Send it again with a new `Idempotency-Key`.",
+      "The stream lost its model server, and the repetition generated a different text. Send the request again with a new " +
+        "`Idempotency-Key`.",
     ),
   left: () =>
     conflict(
@@ -45,8 +65,7 @@ const failures = {
   too_long: () =>
     tooLarge(
       "stream_too_long",
-      "The stream is above 16 MiB, or the account's resumable streams of this hour fill their space. Ask for fewer tokens, or leave " +
-        "out `X-Stoker-Resumable`.",
+      "A resumable stream may have at most 16 MiB. Ask for fewer tokens, or leave out `X-Stoker-Resumable`.",
     ),
   broken: () => upstreamFailed("stream_broken", "The stream broke too often. Your usage shows its cost."),
 };

@@ -47,15 +47,12 @@ export class PieceSeal {
   }
 }
 
-/** Read at once. */
-export const maxPieces = 256;
-
-/** All pieces of a stream. */
-export async function readAll(store: StreamStore, seal: PieceSeal, id: RequestId): Promise<Piece[]> {
+/** All pieces of a stream. Throws DatabaseUnavailable. */
+export async function readAll(store: Pick<StreamStore, "read">, seal: PieceSeal, id: RequestId): Promise<Piece[]> {
   const all: Piece[] = [];
   for (;;) {
-    const { pieces } = await store.read(id, all.length, maxPieces);
-    for (const piece of pieces) all.push(seal.open(all.length, piece));
-    if (pieces.length < maxPieces) return all;
+    const part = await store.read(id, all.length);
+    if (!part || part.pieces.length === 0) return all;
+    for (const piece of part.pieces) all.push(seal.open(all.length, piece));
   }
 }

@@ -2,18 +2,20 @@
 // idempotency key. Any control plane reads it, and continues it when its run has died. INVARIANT: events are sent after they were
 // stored, so that a run that takes over knows everything a client may have seen.
 import type { Logger } from "pino";
-import { type RequestId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type RequestId, randomId } from "../../proto/ids.ts";
 import type { DataKeys } from "../accounts/data-keys.ts";
 import { InvalidApiKey } from "../accounts/errors.ts";
 import { HourlyBytes } from "../accounts/hourly-bytes.ts";
 import type { KeyedRequest } from "../accounts/idempotency.ts";
 import { answerNotKept, idempotencyKeyInUse, idempotencyKeyReused } from "../accounts/token-errors.ts";
-import { streamsFull } from "./errors.ts";
+import { streamGone, streamsFull } from "./errors.ts";
 import { PieceQueue } from "./piece-queue.ts";
 import { PieceSeal, readAll } from "./piece-seal.ts";
 import type { StreamRow, StreamStore } from "./store.ts";
 import { StreamReader } from "./stream-reader.ts";
 import { type StreamLimits, StreamRun } from "./stream-run.ts";
+
+type StreamRequest = Omit<KeyedRequest, "isPaid">;
 
 export interface BegunStream {
   readonly stream: StreamRow;
@@ -27,10 +29,11 @@ const defaultLimits: StreamLimits = {
   keepMs: 60 * 60_000,
   awayMs: 60_000,
   maxBytes: 16 * 1024 * 1024,
+  maxPieces: 100_000,
 };
 /** Each run costs a host the whole response again. */
 const maxRuns = 10;
-/** Clients of one account at a time. Those of streams that run elsewhere ask the database five times a second. */
+/** Clients of one account at a time. Those of streams that run elsewhere read the database twice a second. */
 const maxReaders = 100;
 
 export function createResumableStreams(deps: {
@@ -41,7 +44,7 @@ export function createResumableStreams(deps: {
 }) {
   const { store, dataKeys } = deps;
   const limits = { ...defaultLimits, ...deps.limits };
-  const hour = new HourlyBytes();
+  const [written, read] = [new HourlyBytes(), new HourlyBytes()];
   const queue = new PieceQueue(store, deps.log, limits.lockMs);
   const runs = new Map<RequestId, StreamRun>();
   const readers = new Map<AccountId, number>();
@@ -50,47 +53,77 @@ export function createResumableStreams(deps: {
     if (count > 0) readers.set(account, count);
     else readers.delete(account);
   };
+  async function begin(
+    { account, route, key, bodyHash }: StreamRequest,
+    id: RequestId,
+    isContinued: boolean,
+    onClosed: () => void,
+  ): Promise<BegunStream> {
+    const dek = await dataKeys.of(account);
+    if (!dek) throw new InvalidApiKey();
+    const claim = { account, route, key, claim: randomId(16) };
+    const { lockMs, keepMs } = limits;
+    const outcome = await store.claim({ ...claim, id, bodyHash, lockMs, keepMs });
+    if (outcome.kind === "other_request") throw idempotencyKeyReused();
+    if (outcome.kind === "plain") throw outcome.hasEnded ? answerNotKept() : idempotencyKeyInUse(1);
+    const { stream } = outcome;
+    const seal = new PieceSeal(dek, claim, stream.id);
+    const mayRead = (bytes: number) => read.takes(account, bytes);
+    const readerOf = (run: StreamRun | undefined) =>
+      new StreamReader({ store, seal, id: stream.id, run, mayRead, onClosed });
+    if (outcome.kind === "known") return { stream, reader: readerOf(runs.get(stream.id)), run: undefined };
+    const isNew = outcome.run === 1;
+    if (isNew && (isContinued || !written.takes(account, 1))) {
+      await store.abandon(claim);
+      throw isContinued ? streamGone() : streamsFull();
+    }
+    const before = await readAll(store, seal, stream.id).catch(async (error: unknown) => {
+      await store.release(claim, false);
+      throw error;
+    });
+    const writer: StreamRun = new StreamRun({
+      store,
+      queue,
+      seal,
+      claim,
+      id: stream.id,
+      number: outcome.run,
+      before,
+      hour: written,
+      limits,
+      log: deps.log,
+      onOver: () => {
+        if (runs.get(stream.id) === writer) runs.delete(stream.id);
+      },
+    });
+    runs.set(stream.id, writer);
+    const reader = readerOf(writer);
+    const last = before.at(-1)?.kind ?? "events";
+    // Its run died between the last piece and the end of the claim.
+    if (last !== "events") await writer.end();
+    else if (outcome.run > maxRuns) await writer.fail("broken");
+    return { stream, reader, run: writer.ending ? undefined : { writer, sent: before.map(({ bytes }) => bytes) } };
+  }
+
   return {
     /**
-     * Begins or continues a stream. `id`: of a new one. Close the reader. Throws idempotencyKeyReused, idempotencyKeyInUse,
-     * answerNotKept, streamsFull, DatabaseUnavailable.
+     * Begins or continues a stream. `id`: of a new one. `isContinued`: the client has events of it. Close the reader. Throws
+     * idempotencyKeyReused, idempotencyKeyInUse, answerNotKept, streamGone, streamsFull, DatabaseUnavailable.
      */
-    async begin({ account, route, key, bodyHash }: Omit<KeyedRequest, "isPaid">, id: RequestId): Promise<BegunStream> {
-      const dek = await dataKeys.of(account);
-      if (!dek) throw new InvalidApiKey();
-      if ((readers.get(account) ?? 0) >= maxReaders || !hour.takes(account, 1)) throw streamsFull();
-      const claim = { account, route, key, claim: randomId(16) };
-      const { lockMs, keepMs } = limits;
-      const outcome = await store.claim({ ...claim, id, bodyHash, lockMs, keepMs });
-      if (outcome.kind === "other_request") throw idempotencyKeyReused();
-      if (outcome.kind === "plain") throw outcome.hasEnded ? answerNotKept() : idempotencyKeyInUse(1);
-      const { stream } = outcome;
-      const seal = new PieceSeal(dek, claim, stream.id);
-      const readerOf = (run: StreamRun | undefined) => {
-        countReader(account, 1);
-        return new StreamReader({
-          ...{ store, seal, id: stream.id, run },
-          mayRead: (bytes) => hour.takes(account, bytes),
-          onClosed: () => countReader(account, -1),
-        });
-      };
-      if (outcome.kind === "known") return { stream, reader: readerOf(runs.get(stream.id)), run: undefined };
-      const before = await readAll(store, seal, stream.id);
-      const writer: StreamRun = new StreamRun({
-        ...{ store, queue, seal, claim, id: stream.id, number: outcome.run, before, hour, limits, log: deps.log },
-        onOver: () => {
-          if (runs.get(stream.id) === writer) runs.delete(stream.id);
-        },
-      });
-      runs.set(stream.id, writer);
-      const reader = readerOf(writer);
-      // Its run died between the last event and the end of the claim.
-      if (before.at(-1)?.kind === "ended" || before.at(-1)?.kind === "failed") await writer.end();
-      else if (outcome.run > maxRuns) await writer.fail("broken");
-      return { stream, reader, run: writer.ending ? undefined : { writer, sent: before.map(({ bytes }) => bytes) } };
+    async begin(request: StreamRequest, id: RequestId, isContinued: boolean): Promise<BegunStream> {
+      const { account } = request;
+      if ((readers.get(account) ?? 0) >= maxReaders) throw streamsFull();
+      countReader(account, 1);
+      const onClosed = () => countReader(account, -1);
+      try {
+        return await begin(request, id, isContinued, onClosed);
+      } catch (error) {
+        onClosed();
+        throw error;
+      }
     },
 
-    /** Ends the runs here: the next requests continue their streams elsewhere. */
+    /** Ends the runs here: the next requests continue their streams elsewhere. Clients have been disconnected before. */
     async stop(): Promise<void> {
       await Promise.all([...runs.values()].map((run) => run.release(new Error("the control plane stops"))));
     },

@@ -1,5 +1,4 @@
 // Storage of resumable streams. Implemented by store/accounts/stream-store.ts, whose every method throws DatabaseUnavailable.
-
 import type { RequestId } from "../../proto/ids.ts";
 import type { IdempotencyClaim } from "../accounts/store.ts";
 
@@ -25,8 +24,16 @@ export interface NewPiece {
   readonly sealed: Buffer;
 }
 
+export interface StoredPart {
+  /** In order, without gaps. */
+  readonly pieces: readonly Buffer[];
+  readonly hasEnded: boolean;
+  /** Time until another run may take over. */
+  readonly lockedMs: number;
+}
+
 export interface StreamStore {
-  /** `id`: of the stream, if this is its first run. */
+  /** `id`: of the stream, if this is its first run. Streams are kept for `keepMs` after the last renewal of a claim. */
   claim(
     request: IdempotencyClaim & {
       readonly id: RequestId;
@@ -35,21 +42,17 @@ export interface StreamStore {
       readonly keepMs: number;
     },
   ): Promise<StreamOutcome>;
-  renew(claim: IdempotencyClaim, lockMs: number): Promise<void>;
-  /** Another run may take over at once. */
-  release(claim: IdempotencyClaim): Promise<void>;
+  renew(claim: IdempotencyClaim, lockMs: number, keepMs: number): Promise<void>;
+  /** Another run may take over at once. `hasRun` false: this run does not count. */
+  release(claim: IdempotencyClaim, hasRun: boolean): Promise<void>;
   /** Removes the stream. */
   abandon(claim: IdempotencyClaim): Promise<void>;
   /** `answer`: what plain repeats of the request find. */
   end(claim: IdempotencyClaim, answer: Buffer): Promise<void>;
-  /** Returns the streams whose claim is no longer held; nothing of theirs was written. */
+  /** A piece may be written again. Returns the streams whose claim is no longer held; nothing of theirs was written. */
   append(pieces: readonly NewPiece[]): Promise<ReadonlySet<RequestId>>;
-  /** At most `limit` pieces from `from` on. `lockedMs`: time until another run may take over. */
-  read(
-    id: RequestId,
-    from: number,
-    limit: number,
-  ): Promise<{ readonly pieces: readonly Buffer[]; readonly hasEnded: boolean; readonly lockedMs: number }>;
+  /** Pieces from `from` on, about 256 KiB of them. Undefined: the stream is no longer stored. */
+  read(id: RequestId, from: number): Promise<StoredPart | undefined>;
   /** Notes that a client reads the stream now. */
   noteReader(id: RequestId): Promise<void>;
   wasReadWithin(id: RequestId, ms: number): Promise<boolean>;

@@ -1,8 +1,8 @@
 // One client's side of a resumable stream: from the run here if there is one, else from the database.
 import { setTimeout as wait } from "node:timers/promises";
 import type { RequestId } from "../../proto/ids.ts";
-import { failureError, streamsFull } from "./errors.ts";
-import { maxPieces, type Piece, type PieceSeal } from "./piece-seal.ts";
+import { failureError, streamGone, streamsFull } from "./errors.ts";
+import type { Piece, PieceSeal } from "./piece-seal.ts";
 import type { StreamStore } from "./store.ts";
 import type { StreamRun } from "./stream-run.ts";
 
@@ -13,7 +13,7 @@ export type StreamPart =
   | { readonly kind: "orphaned" };
 
 /** A client of another control plane gets events with this delay. */
-const pollMs = 200;
+const pollMs = 500;
 /** Less than the time after which a run without readers ends. */
 const noteMs = 15_000;
 
@@ -50,7 +50,7 @@ export class StreamReader {
 
   /**
    * Returns pieces from number `from` on; after `waitMs`, or when it is closed, none. Throws the error with which the stream or its run
-   * here ended, streamsFull, and DatabaseUnavailable.
+   * here ended, streamGone, streamsFull, and DatabaseUnavailable.
    */
   async read(from: number, waitMs: number): Promise<StreamPart> {
     const endMs = performance.now() + waitMs;
@@ -95,7 +95,9 @@ export class StreamReader {
       this.#notedMs = nowMs;
       await this.#store.noteReader(this.#id);
     }
-    const { pieces, hasEnded, lockedMs } = await this.#store.read(this.#id, from, maxPieces);
+    const part = await this.#store.read(this.#id, from);
+    if (!part) throw streamGone();
+    const { pieces, hasEnded, lockedMs } = part;
     if (!this.#mayRead(pieces.reduce((sum, piece) => sum + piece.length, 0))) throw streamsFull();
     if (pieces.length > 0) return partOf(pieces.map((piece, i) => this.#seal.open(from + i, piece)));
     if (hasEnded) return { kind: "ended" };

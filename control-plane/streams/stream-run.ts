@@ -17,10 +17,14 @@ export interface StreamLimits {
   /** A run ends when no client was connected for this time. */
   readonly awayMs: number;
   readonly maxBytes: number;
+  readonly maxPieces: number;
 }
 
 /** Newest pieces in memory. A reader that is further behind reads stored ones. */
 const maxTailBytes = 256 * 1024;
+
+/** Size of a stored piece beside its bytes. */
+const pieceBytes = 64;
 
 /** How a run ended, for its readers here; `taken`: by another process. */
 type RunEnd = { readonly kind: "ended" | "taken" } | { readonly kind: "refused"; readonly error: unknown };
@@ -35,6 +39,7 @@ export interface RunDeps {
   readonly number: number;
   /** Pieces of the runs before. */
   readonly before: readonly Piece[];
+  /** Bytes that the account has stored. */
   readonly hour: HourlyBytes;
   readonly limits: StreamLimits;
   readonly log: Logger;
@@ -65,7 +70,7 @@ export class StreamRun {
   #isClosing = false;
   #readers = 0;
   #away: NodeJS.Timeout | undefined;
-  #waiting: (() => void)[] = [];
+  readonly #waiting = new Set<() => void>();
 
   constructor(deps: RunDeps) {
     this.#deps = deps;
@@ -74,7 +79,7 @@ export class StreamRun {
     this.#stored = this.#next;
     for (const { bytes } of deps.before) this.#bytes += bytes.length;
     const { store, claim, limits } = deps;
-    this.#stopRenewing = holdOn(() => store.renew(claim, limits.lockMs), limits.lockMs / 3);
+    this.#stopRenewing = holdOn(() => store.renew(claim, limits.lockMs, limits.keepMs), limits.lockMs / 3);
   }
 
   /** No run has sent anything. */
@@ -100,7 +105,9 @@ export class StreamRun {
     if (this.isOver) return;
     this.#bytes += bytes.length;
     const { hour, claim, limits } = this.#deps;
-    if (this.#bytes > limits.maxBytes || !hour.takes(claim.account, bytes.length)) void this.fail("too_long");
+    // Only new streams are refused when the hour is full.
+    hour.takes(claim.account, bytes.length + pieceBytes);
+    if (this.#bytes > limits.maxBytes || this.#next >= limits.maxPieces) void this.fail("too_long");
     else this.#add({ kind: "events", bytes });
   }
 
@@ -126,16 +133,25 @@ export class StreamRun {
   }
 
   /** The next request continues the stream. Readers here get `error`. */
-  async release(error: unknown): Promise<void> {
+  release(error: unknown): Promise<void> {
+    return this.#handOver(error, true);
+  }
+
+  /** As `release`, for a run that sent nothing to a host: it does not count. */
+  async withdraw(error: unknown): Promise<void> {
+    await (this.isEmpty ? this.abandon(error) : this.#handOver(error, false));
+  }
+
+  async #handOver(error: unknown, hasRun: boolean): Promise<void> {
     this.#isClosing = true;
     this.onStop();
     await this.stored();
     if (this.#end) return;
     this.#over({ kind: "refused", error });
-    await this.#unlessAway(this.#deps.store.release(this.#deps.claim));
+    await this.#unlessAway(this.#deps.store.release(this.#deps.claim, hasRun));
   }
 
-  /** Nothing was sent: a repeated request begins anew. Readers here get `error`. */
+  /** Nothing was sent: a repeated request starts again. Readers here get `error`. */
   async abandon(error: unknown): Promise<void> {
     if (this.#end) return;
     this.#over({ kind: "refused", error });
@@ -153,11 +169,13 @@ export class StreamRun {
   /** Resolves at the next change, or after `ms`. */
   changed(ms?: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
-      this.#waiting.push(() => {
+      const end = () => {
         clearTimeout(timer);
+        this.#waiting.delete(end);
         resolve();
-      });
+      };
+      const timer = ms === undefined ? undefined : setTimeout(end, ms);
+      this.#waiting.add(end);
     });
   }
 
@@ -196,6 +214,7 @@ export class StreamRun {
       claim: claim.claim,
       seq,
       sealed: seal.seal(seq, piece),
+      isWanted: () => this.#end === undefined,
       stored: () => {
         this.waitingBytes -= piece.bytes.length;
         this.#stored = seq + 1;
@@ -240,8 +259,6 @@ export class StreamRun {
   }
 
   #change(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const resolve of waiting) resolve();
+    for (const end of [...this.#waiting]) end();
   }
 }

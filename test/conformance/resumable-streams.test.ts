@@ -1,6 +1,7 @@
 // Resumable streams over PostgreSQL and over the store in memory that other tests use.
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { createIdempotencyStore } from "../../control-plane/store/accounts/idempotency-store.ts";
 import { createStreamStore } from "../../control-plane/store/accounts/stream-store.ts";
 import { createResumableStreams } from "../../control-plane/streams/resumable-streams.ts";
@@ -54,7 +55,8 @@ describe.each(stores)("a stream in $name", ({ open }) => {
     const at = (own: Partial<StreamStore> = {}) => {
       const streams = createResumableStreams({ store: { ...store, ...own }, dataKeys, log, limits });
       return {
-        begin: (change: object = {}) => streams.begin({ ...request, ...change }, randomId(24) as RequestId),
+        begin: (change: object = {}, isContinued = false) =>
+          streams.begin({ ...request, ...change }, randomId(24) as RequestId, isContinued),
         stop: streams.stop,
       };
     };
@@ -108,7 +110,7 @@ describe.each(stores)("a stream in $name", ({ open }) => {
     expect(await readAll(frozen.reader)).toBe("ab|ended");
   });
 
-  it("that is released is continued at once, under the same id; one that is abandoned begins anew", async () => {
+  it("that is released is continued at once, under the same id; one that is abandoned starts again", async () => {
     const { at } = await start();
     const [one, other] = [at(), at()];
     const first = await one.begin();
@@ -125,21 +127,105 @@ describe.each(stores)("a stream in $name", ({ open }) => {
   });
 
   it("ends when no client was connected for a while, but not while one reads at another control plane", async () => {
-    const { at } = await start({ awayMs: 1_000 });
-    const [one, other] = [at(), at()];
+    const { at } = await start({ awayMs: 300 });
+    const looks: boolean[] = [];
+    const { store } = await open();
+    const noted = vi.fn(async (_id: RequestId, _ms: number) => looks.shift() ?? false);
+    // A client at another control plane is seen twice, and then no more.
+    looks.push(true, true);
+    const one = at({ wasReadWithin: noted });
     const begun = await one.begin();
     append(writerOf(begun), "a");
     await writerOf(begun).stored();
-    const remote = await other.begin();
-    expect(await remote.reader.read(0, 5_000)).toMatchObject({ kind: "events" });
     begun.reader.close();
-    // Notes its reader when it finds nothing.
-    await remote.reader.read(1, 300);
-    expect(writerOf(begun).ending).toBeUndefined();
-    remote.reader.close();
     await vi.waitFor(() => expect(writerOf(begun).ending).toEqual({ kind: "ended" }), patient);
-    const again = await other.begin();
+    expect(noted).toHaveBeenCalledTimes(3);
+    const again = await at().begin();
     await expect(readAll(again.reader)).rejects.toMatchObject({ code: "stream_left" });
+    // What it asks.
+    expect(await store.wasReadWithin(begun.stream.id, 60_000)).toBe(false);
+  });
+
+  it("notes that a client reads it from another control plane", async () => {
+    const { at, store } = await start();
+    const begun = await at().begin();
+    onTestFinished(() => begun.reader.close());
+    expect(await store.wasReadWithin(begun.stream.id, 60_000)).toBe(false);
+    const remote = await at().begin();
+    await remote.reader.read(0, 1);
+    remote.reader.close();
+    expect(await store.wasReadWithin(begun.stream.id, 60_000)).toBe(true);
+  });
+
+  it("has no gap after an outage of the database that its run did not survive", async () => {
+    const { at, store } = await start({ lockMs: 300 });
+    let isAway = false;
+    const away = async () => {
+      throw new DatabaseUnavailable("unreachable");
+    };
+    const begun = await at({
+      append: (pieces) => (isAway ? away() : store.append(pieces)),
+      renew: async () => {},
+    }).begin();
+    const writer = writerOf(begun);
+    append(writer, "a");
+    await writer.stored();
+    isAway = true;
+    append(writer, "b");
+    // The first is given up while the second waits for its group.
+    await vi.waitFor(() => expect(writer.waitingBytes).toBe(1), patient);
+    append(writer, "c");
+    await vi.waitFor(() => expect(writer.ending).toEqual({ kind: "taken" }), patient);
+    isAway = false;
+    const next = await vi.waitFor(async () => {
+      const other = await at().begin();
+      if (!other.run) other.reader.close();
+      return { ...other, writer: writerOf(other) };
+    }, patient);
+    expect(next.run?.sent.join("")).toBe("a");
+    append(next.writer, "bc");
+    await next.writer.end();
+    expect(await readAll(begun.reader)).toBe("abc|ended");
+  });
+
+  it("loses only its own run where one of its pieces cannot be stored; a piece that was stored is written again", async () => {
+    const { at, store } = await start();
+    let isLost = false;
+    const one = at({
+      async append(pieces) {
+        if (pieces.some(({ sealed }) => sealed.length > 1_000)) throw new Error("refused");
+        const lost = await store.append(pieces);
+        if (isLost) return lost;
+        // Committed, and the connection broke before the reply.
+        isLost = true;
+        throw new DatabaseUnavailable("no_answer");
+      },
+    });
+    const [good, bad] = [await one.begin(), await one.begin({ key: randomId(12) })];
+    append(writerOf(good), "a");
+    append(writerOf(bad), "b", "x".repeat(2_000), "c");
+    append(writerOf(good), "d");
+    await writerOf(good).end();
+    expect(await readAll(good.reader)).toBe("ad|ended");
+    expect(writerOf(bad).ending).toEqual({ kind: "taken" });
+    bad.reader.close();
+    expect(await store.read(bad.stream.id, 0)).toMatchObject({ pieces: [expect.anything()] });
+  });
+
+  it("is kept while it runs; who reads or continues it after its time is told", async () => {
+    const { at } = await start({ keepMs: 0 });
+    const running = await at().begin();
+    const remote = await at().begin();
+    onTestFinished(() => {
+      running.reader.close();
+      remote.reader.close();
+    });
+    expect(remote.stream).toEqual(running.stream);
+    append(writerOf(running), "a");
+    await writerOf(running).end();
+    await expect(at().begin({}, true)).rejects.toMatchObject({ code: "stream_gone" });
+    await expect(remote.reader.read(0, 1)).rejects.toMatchObject({ code: "stream_gone" });
+    expect(writerOf(await at().begin()).number).toBe(1);
   });
 
   it("fails for good above its size, with what was sent", async () => {
@@ -158,6 +244,11 @@ describe.each(stores)("a stream in $name", ({ open }) => {
       append(writerOf(begun), String(run));
       await writerOf(begun).release(new Error("broken"));
       begun.reader.close();
+      if (run === 10) break;
+      // One that did not begin does not count.
+      const idle = await at().begin();
+      await writerOf(idle).withdraw(new Error("no memory"));
+      idle.reader.close();
     }
     const last = await at().begin();
     expect(last.run).toBeUndefined();
@@ -205,10 +296,10 @@ it("shares its keys with requests that are not resumable", async () => {
   const request = { account, route: "POST /v1/chat/completions", bodyHash: Buffer.alloc(32, 3) };
   const plain = { ...request, claim: "c", lockMs: 60_000, keepMs: 60_000, mayTakeOver: true };
   await keys.claim({ ...plain, key: "plain" });
-  await expect(streams.begin({ ...request, key: "plain" }, randomId(24) as RequestId)).rejects.toMatchObject({
+  await expect(streams.begin({ ...request, key: "plain" }, randomId(24) as RequestId, false)).rejects.toMatchObject({
     code: "idempotency_key_in_use",
   });
-  const begun = await streams.begin({ ...request, key: "stream" }, randomId(24) as RequestId);
+  const begun = await streams.begin({ ...request, key: "stream" }, randomId(24) as RequestId, false);
   onTestFinished(() => begun.reader.close());
   expect(await keys.claim({ ...plain, key: "stream" })).toMatchObject({ kind: "running" });
   await begun.run?.writer.end();

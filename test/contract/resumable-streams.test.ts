@@ -1,6 +1,6 @@
 // Streams that a client continues: what it sends, what it gets, and what is refused.
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { frame, gateAfter } from "../fakes/agent-data-plane.ts";
 import { chat, type Edge, startEdge } from "../fakes/edge.ts";
 import { eventsOf, type StreamEvent, textOf } from "../fakes/resuming-client.ts";
@@ -30,7 +30,7 @@ interface Sent {
 }
 
 const send = (key: string, sent: Sent = {}) =>
-  edge.post(sent.path ?? path, sent.body ?? chat({ stream: true }), {
+  edge.post(sent.path ?? path, sent.body ?? chat({ stream: true, temperature: 0 }), {
     headers: headersOf(key, sent.after),
     ...(sent.signal ? { signal: sent.signal } : {}),
   });
@@ -117,6 +117,19 @@ describe("a host that breaks", () => {
     expect(tickets.map(({ attempt }) => attempt)).toEqual([1, 2]);
   });
 
+  it("ends the stream of a request that is not repeated, since it would give a different text", async () => {
+    edge.agent.script({
+      kind: "stream",
+      frames: [...wordFrames.slice(0, 2), 'data: {"error":{"message":"gone"}}\n\n'],
+    });
+    const body = chat({ stream: true, temperature: 0.7 });
+    const key = randomUUID();
+    const events = await read(await send(key, { body }));
+    expect(JSON.parse(events.at(-1)?.data ?? "{}").error.code).toBe("stream_not_repeatable");
+    expect(await errorOf(await send(key, { body, after: 2 }))).toEqual([502, "stream_not_repeatable"]);
+    expect(edge.agent.asked).toHaveLength(1);
+  });
+
   it("ends the stream for good if the other run generates another text", async () => {
     edge.agent.script(
       { kind: "stream", frames: [...wordFrames.slice(0, 2), 'data: {"error":{"message":"gone"}}\n\n'] },
@@ -165,31 +178,45 @@ describe("a host that sends nonsense", () => {
 });
 
 describe("refused", () => {
-  it("a stream without a key, a wrong event id, another request under the key, and what is no stream of text", async () => {
-    const bare = (headers: Record<string, string>, body: object = chat({ stream: true })) =>
-      edge.post(path, body, { headers });
+  const bare = (headers: Record<string, string>, body: object = chat({ stream: true })) =>
+    edge.post(path, body, { headers });
+  afterEach(() => expect(edge.agent.asked).toHaveLength(0));
+
+  it("without a key", async () => {
     expect(await errorOf(await bare({ "x-stoker-resumable": "true" }))).toEqual([422, "stream_key_missing"]);
-    expect(await errorOf(await bare({ ...headersOf(randomUUID()), "last-event-id": "two" }))).toEqual([
-      422,
-      "last_event_invalid",
-    ]);
-    expect(await errorOf(await bare(headersOf(randomUUID()), chat()))).toEqual([422, "not_resumable"]);
-    const stored = { model: "org/model", input: "Hello", stream: true, store: true };
-    expect(await errorOf(await send(randomUUID(), { path: "/v1/responses", body: stored }))).toEqual([
-      422,
-      "not_resumable",
-    ]);
+    expect(await errorOf(await bare({ "last-event-id": "3" }))).toEqual([422, "stream_key_missing"]);
+  });
+
+  it.each(["two", "-1", "1.5", ""])("with %j as the id of an event", async (id) => {
+    const headers = { ...headersOf(randomUUID()), "last-event-id": id };
+    expect(await errorOf(await bare(headers))).toEqual([422, "last_event_invalid"]);
+  });
+
+  it.each([
+    ["without `stream`", path, chat()],
+    ["an embedding", "/v1/embeddings", { model: "org/model", input: "Hello" }],
+    ["a stored response", "/v1/responses", { model: "org/model", input: "Hello", stream: true, store: true }],
+    ["a background response", "/v1/responses", { model: "org/model", input: "Hello", store: true, background: true }],
+  ])("%s", async (_, of, body) => {
+    expect(await errorOf(await send(randomUUID(), { path: of, body }))).toEqual([422, "not_resumable"]);
+  });
+
+  it("to continue a stream that is not stored", async () => {
+    expect(await errorOf(await send(randomUUID(), { after: 5 }))).toEqual([404, "stream_gone"]);
+  });
+});
+
+describe("the key of a stream", () => {
+  it("is not for another request", async () => {
     edge.agent.script({ kind: "stream", frames: wordFrames });
     const key = randomUUID();
     await read(await send(key));
-    expect(await errorOf(await send(key, { body: chat({ stream: true, max_tokens: 5 }) }))).toEqual([
-      422,
-      "idempotency_key_reused",
-    ]);
+    const other = await send(key, { body: chat({ stream: true, max_tokens: 5 }) });
+    expect(await errorOf(other)).toEqual([422, "idempotency_key_reused"]);
     expect(edge.agent.asked).toHaveLength(1);
   });
 
-  it("a request that no host takes: the same key begins anew", async () => {
+  it("starts again after a request that no host takes", async () => {
     edge.agent.script(
       { kind: "error", status: 400, body: JSON.stringify({ error: { message: "no", type: "invalid_request_error" } }) },
       { kind: "stream", frames: wordFrames },

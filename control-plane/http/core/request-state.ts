@@ -149,10 +149,16 @@ export class RequestState implements Trace {
     this.admittedAtMs = startedAtMs;
   }
 
-  /** Takes over what a run outside of this request found, for its line and its counts. */
+  /** Takes over what a run outside of this request knows at its first byte, for the headers. */
+  announces(run: Trace): void {
+    this.about = run.about;
+    this.rate = run.rate;
+    this.loweredMaxTokens = run.loweredMaxTokens;
+  }
+
+  /** Takes over what a run outside of this request found, for the log line and the counts. */
   shows(run: Trace): void {
     this.model = run.model;
-    this.about = run.about;
     this.operation = run.operation;
     this.isStream = run.isStream;
     this.instance = run.instance;

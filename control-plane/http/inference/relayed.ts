@@ -20,8 +20,6 @@ export interface Relayed {
   readonly streamError?: (refusal: Refusal) => string | Promise<string>;
   /** Called when a client has disconnected from a request that ran. */
   readonly left?: () => void;
-  /** The conversion stores the response: it must run once. */
-  readonly isStored?: boolean;
   /** Another request to run instead of one that was refused before its first byte; undefined: none. */
   readonly insteadOf?: ((error: unknown) => Completion | undefined) | undefined;
 }

@@ -6,11 +6,20 @@ import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, interval, now } from "../core/time.ts";
 
+/** Read at once. */
+const maxPieces = 256;
+const maxPartBytes = 256 * 1024;
+
 /** Streams are rows of idempotency keys. */
 export function createStreamStore(db: Db): StreamStore {
   return asked<StreamStore>({
     async claim({ account, route, key, claim, id, bodyHash, lockMs, keepMs }) {
-      await db.deleteFrom("idempotency").where(isOf({ account, route, key })).where("expiresAt", "<=", now).execute();
+      await db
+        .deleteFrom("idempotency")
+        .where(isOf({ account, route, key }))
+        .where("expiresAt", "<=", now)
+        .where(sql<boolean>`(answer is not null or locked_until <= now())`)
+        .execute();
       const { rows } = await sql<{ streamId: RequestId; startedAtMs: number; runs: number }>`
         insert into idempotency as i
           (account_id, route, key, body_hash, claim_id, locked_until, expires_at, stream_id, started_at, runs)
@@ -35,16 +44,17 @@ export function createStreamStore(db: Db): StreamStore {
       return { kind: "known", stream: { id: streamId, startedAtMs } };
     },
 
-    async renew(claim, lockMs) {
+    async renew(claim, lockMs, keepMs) {
       await db
         .updateTable("idempotency")
-        .set({ lockedUntil: sql`now() + ${interval(lockMs)}` })
+        .set({ lockedUntil: sql`now() + ${interval(lockMs)}`, expiresAt: sql`now() + ${interval(keepMs)}` })
         .where(isHeldBy(claim))
         .execute();
     },
 
-    async release(claim) {
-      await db.updateTable("idempotency").set({ lockedUntil: now }).where(isHeldBy(claim)).execute();
+    async release(claim, hasRun) {
+      const runs = sql<number>`runs - ${hasRun ? 0 : 1}::int`;
+      await db.updateTable("idempotency").set({ lockedUntil: now, runs }).where(isHeldBy(claim)).execute();
     },
 
     async abandon(claim) {
@@ -67,6 +77,7 @@ export function createStreamStore(db: Db): StreamStore {
         ), written as (
           insert into stream_piece (stream_id, seq, data)
           select stream_id, seq, data from given join held using (stream_id, claim_id)
+          on conflict (stream_id, seq) do nothing
         )
         select distinct stream_id from given left join held using (stream_id, claim_id) where held.stream_id is null`.execute(
         db,
@@ -74,23 +85,20 @@ export function createStreamStore(db: Db): StreamStore {
       return new Set(rows.map(({ streamId }) => streamId));
     },
 
-    async read(id, from, limit) {
-      // First the state: pieces that a stream has when it ends are read after it.
-      const row = await db
-        .selectFrom("idempotency")
-        .select(sql<number>`extract(epoch from locked_until - now())::float8 * 1000`.as("lockedMs"))
-        .select(sql<boolean>`answer is not null`.as("hasEnded"))
-        .where("streamId", "=", id)
-        .executeTakeFirst();
-      const pieces = await db
-        .selectFrom("streamPiece")
-        .select("data")
-        .where("streamId", "=", id)
-        .where("seq", ">=", from)
-        .orderBy("seq")
-        .limit(limit)
-        .execute();
-      return { pieces: pieces.map(({ data }) => data), hasEnded: row?.hasEnded ?? true, lockedMs: row?.lockedMs ?? 0 };
+    async read(id, from) {
+      const { rows } = await sql<{ lockedMs: number; hasEnded: boolean; seq: number | null; data: Buffer }>`
+        select extract(epoch from i.locked_until - now())::float8 * 1000 as locked_ms, i.answer is not null as has_ended, p.seq, p.data
+        from idempotency i left join lateral (
+          select seq, data, sum(length(data)) over (order by seq) - length(data) as bytes_before from (
+            select seq, data from stream_piece s where s.stream_id = i.stream_id and seq >= ${from} order by seq limit ${maxPieces}
+          ) next
+        ) p on p.bytes_before < ${maxPartBytes}
+        where i.stream_id = ${id} order by p.seq`.execute(db);
+      const [first] = rows;
+      if (!first) return undefined;
+      // After a gap nothing can be sent.
+      const pieces = rows.filter(({ seq }, i) => seq === from + i).map(({ data }) => data);
+      return { pieces, hasEnded: first.hasEnded, lockedMs: first.lockedMs };
     },
 
     async noteReader(id) {

@@ -65,9 +65,14 @@ const old: Readonly<Record<Exclude<Kept, "usage">, (before: Date, limit: number)
     delete from replica where replica_id in (
       select replica_id from replica r where seen_at < ${before}
         and not exists (select 1 from lease l where l.replica_id = r.replica_id) limit ${limit})`,
+  // A stream's pieces first, a part at a time.
+  "stream-pieces": (before, limit) => sql`
+    delete from stream_piece where (stream_id, seq) in (
+      select p.stream_id, p.seq from idempotency i join stream_piece p using (stream_id) where i.expires_at < ${before} limit ${limit})`,
   idempotency: (before, limit) => sql`
     delete from idempotency where (account_id, route, key) in (
-      select account_id, route, key from idempotency where expires_at < ${before} order by expires_at limit ${limit})`,
+      select account_id, route, key from idempotency i where expires_at < ${before}
+        and not exists (select 1 from stream_piece p where p.stream_id = i.stream_id) order by expires_at limit ${limit})`,
   "login-sessions": (before, limit) => sql`
     delete from login_session where lookup in (
       select lookup from login_session where expires_at < ${before} order by expires_at limit ${limit})`,

@@ -134,6 +134,14 @@ const kinds: Record<
     table: "stored_response",
     column: "response_id",
   },
+  "stream-pieces": {
+    insert: `with stream as (
+      insert into idempotency (account_id, route, key, body_hash, claim_id, locked_until, expires_at, stream_id)
+      values ('u:1', 'POST /streamed', $1, '\\x00', 'c', $2, $2, $1))
+      insert into stream_piece (stream_id, seq, data) values ($1, 0, '\\x00')`,
+    table: "stream_piece",
+    column: "stream_id",
+  },
   idempotency: {
     insert: `insert into idempotency (account_id, route, key, body_hash, claim_id, locked_until, expires_at)
       values ('u:1', 'POST /x', $1, '\\x00', 'c', $2, $2)`,

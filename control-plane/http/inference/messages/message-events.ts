@@ -1,5 +1,4 @@
 // Converts deltas of a chat response to events of a message, and these to the whole message. Pure; never throws in a stream.
-import { randomId } from "../../../../proto/ids.ts";
 import type { ReasoningSeal } from "../../../accounts/reasoning-seals.ts";
 import { messagesError } from "../../errors/error-body.ts";
 import type { MessagesErrorType } from "../../errors/error-kinds.ts";
@@ -89,7 +88,8 @@ export class MessageEvents {
       case "call":
         this.#calls[delta.index] = this.#begin("tool_use", {
           type: "tool_use",
-          id: delta.id ?? `toolu_${randomId(24)}`,
+          // Readers of one resumable stream must see the same id.
+          id: delta.id ?? `toolu_${this.#facts.requestId}${delta.index}`,
           name: delta.name,
           input: {},
           caller: { type: "direct" },

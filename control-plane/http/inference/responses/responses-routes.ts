@@ -142,7 +142,6 @@ function relayedResponse(
       through: (client) => new TranslatedStream(client, translation, spine.answers),
       streamError: (refusal) => translation.fail(refusal),
       left: () => translation.leave(),
-      isStored: save !== undefined,
     };
   }
   return {

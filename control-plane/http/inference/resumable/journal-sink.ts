@@ -4,7 +4,7 @@ import type { AnswerSink, SinkListener } from "../../../inference/answer-sink.ts
 import { type Stitch, StreamDiverged } from "../../../inference/stitch.ts";
 import type { StreamRun } from "../../../streams/stream-run.ts";
 
-/** Larger frames break the response. */
+/** Larger frames, and larger responses that are not streamed, break the response. */
 const maxFrameBytes = 4 * 1024 * 1024;
 /** Bytes that wait to be stored: above, reading from the instance is paused. */
 const maxWaitingBytes = 1024 * 1024;
@@ -12,7 +12,7 @@ const maxWaitingBytes = 1024 * 1024;
 export class JournalSink implements AnswerSink {
   listener: SinkListener | undefined;
   hasStarted = false;
-  isGone = false;
+  isGone: boolean;
   /** The new run generated something else than the ones before. */
   hasDiverged = false;
   /** Message of the error with which the engine or the agent ended the stream. */
@@ -24,10 +24,12 @@ export class JournalSink implements AnswerSink {
   #isStalled = false;
   /** Response that the engine did not stream. */
   #whole: Buffer[] | undefined;
+  #wholeBytes = 0;
 
   constructor(writer: StreamRun, stitch: Stitch | undefined) {
     this.#writer = writer;
     this.#stitch = stitch;
+    this.isGone = writer.isOver;
     writer.onStop = () => this.abandon();
     writer.onStored = () => this.#goOn();
   }
@@ -46,6 +48,8 @@ export class JournalSink implements AnswerSink {
     if (this.isGone) return;
     if (this.#whole) {
       this.#whole.push(chunk);
+      this.#wholeBytes += chunk.length;
+      if (this.#wholeBytes > maxFrameBytes) this.#break("a response above 4 MiB");
       return;
     }
     if (this.#turn.length === 0) process.nextTick(flush, this);
@@ -79,7 +83,7 @@ export class JournalSink implements AnswerSink {
     this.#rest.split(turn.length === 1 ? (turn[0] as Buffer) : Buffer.concat(turn), (frame) =>
       news.push(...this.#newOf(frame)),
     );
-    if (this.#rest.bytes > maxFrameBytes) this.brokenBy = "a frame above 4 MiB";
+    if (this.#rest.bytes > maxFrameBytes) this.#break("a frame above 4 MiB");
     this.#store(news);
   }
 
@@ -96,18 +100,24 @@ export class JournalSink implements AnswerSink {
     } catch (error) {
       // JSON that is nested too deep can be read, but not written.
       if (error instanceof StreamDiverged) this.hasDiverged = true;
-      else this.brokenBy = String(error);
+      else this.#break(String(error));
       return [];
     }
   }
 
   #store(events: readonly Buffer[]): void {
     if (events.length > 0) this.#writer.append(Buffer.concat(events));
-    if (this.hasDiverged || this.brokenBy !== undefined) this.abandon();
+    if (this.hasDiverged) this.abandon();
     else if (this.#writer.waitingBytes > maxWaitingBytes && !this.#isStalled) {
       this.#isStalled = true;
       this.listener?.stalled();
     }
+  }
+
+  /** Ends a run whose response cannot be read. After an error of the engine's own, the agent ends it. */
+  #break(message: string): void {
+    this.brokenBy = message;
+    this.abandon();
   }
 
   #isError(data: string): boolean {

@@ -3,7 +3,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Caller } from "../../../accounts/caller.ts";
 import type { AnswerSink } from "../../../inference/answer-sink.ts";
-import { defaultLimits } from "../../../inference/attempt.ts";
 import { backgroundTrace } from "../../../inference/background-trace.ts";
 import { type ByteBudget, HeldBytes } from "../../../inference/byte-budget.ts";
 import type { Spine } from "../../../inference/complete.ts";
@@ -21,6 +20,8 @@ import { NumberedSink } from "./numbered-sink.ts";
 import { runStream } from "./run-stream.ts";
 
 const keepAliveMs = 15_000;
+/** Shorter than the time after which a run without clients ends. */
+const stalledMs = 45_000;
 const keepAlive = Buffer.from(": keep-alive\n\n");
 
 export interface ResumableDeps {
@@ -31,7 +32,7 @@ export interface ResumableDeps {
 
 /** The first request has `X-Stoker-Resumable: true`; one that continues may leave it out. */
 export const isResumable = ({ headers }: KeyedInput): boolean =>
-  headers["x-stoker-resumable"] === "true" || headers["last-event-id"] !== undefined;
+  (headers["x-stoker-resumable"] ?? "false") !== "false" || headers["last-event-id"] !== undefined;
 
 type Read = () => Relayed | Reply | Promise<Relayed | Reply>;
 
@@ -39,85 +40,86 @@ type Read = () => Relayed | Reply | Promise<Relayed | Reply>;
 export async function relayResumable(
   spine: Spine,
   deps: ResumableDeps,
-  request: KeyedInput,
+  request: KeyedInput & { readonly body: unknown },
   state: RequestState,
   res: ServerResponse,
   read: Read,
 ): Promise<void> {
   let client: NumberedSink | undefined;
   let known: Relayed | undefined;
-  let begun: BegunStream | undefined;
   try {
     const after = lastEvent(request.headers);
     if (!isKeyed(request)) throw streamKeyMissing();
+    if (isStored(request.body)) throw notResumable();
     const keyed = keyedRequest(`${state.meter.method} ${state.meter.route}`, request, state.caller as Caller);
-    const begin = () => deps.streams.begin(keyed, state.requestId);
-    begun = await begin();
+    let begun = await deps.streams.begin(keyed, state.requestId, after > 0);
     // One id for all requests of a stream: the names in its events, its attempts and its usage have it.
     state.continues(begun.stream);
     known = await resumableOf(read, begun);
     client = new NumberedSink(res, state, after);
     const feed = new Feed(client, known.through?.(client) ?? client, state);
     for (;;) {
-      if (begun.run) start(spine, deps, known, begun.run, state);
+      const trace = begun.run && start(spine, deps, known, begun.run, state);
       const { reader } = begun;
-      const isWhole = await feed.readFrom(reader).finally(() => reader.close());
+      const isWhole = await feed.readFrom(reader, trace).finally(() => reader.close());
       if (isWhole) return;
-      begun = await begin();
+      begun = await deps.streams.begin(keyed, state.requestId, true);
     }
   } catch (error) {
     answerError(error, client ?? new NumberedSink(res, state, 0), state, res, streamErrorOf(known));
   }
 }
 
-/** Throws as `read`, and notResumable: nothing has run then, and the stream is removed. */
+/** Responses that are stored, or run in the background, are read by their id. */
+const isStored = (body: unknown): boolean => {
+  const { store, background } = (body ?? {}) as { readonly store?: unknown; readonly background?: unknown };
+  return store === true || background === true;
+};
+
+/** Throws as `read`, and notResumable: nothing has run then. */
 async function resumableOf(read: Read, { run, reader }: BegunStream): Promise<Relayed> {
   try {
     const known = await read();
-    if (!("completion" in known) || !known.completion.stream || known.completion.task || known.isStored)
-      throw notResumable();
+    if (!("completion" in known) || !known.completion.stream || known.completion.task) throw notResumable();
     return known;
   } catch (error) {
     reader.close();
-    if (run?.writer.isEmpty) await run.writer.abandon(error);
-    else await run?.writer.release(error);
+    await run?.writer.withdraw(error);
     throw error;
   }
 }
 
-/** Starts a run, which goes on without this connection. */
+/** Starts a run, which goes on without this connection. Returns the trace of its last try. */
 function start(
   spine: Spine,
   { bodies, tally }: ResumableDeps,
   { completion, insteadOf }: Relayed,
   { writer, sent }: NonNullable<BegunStream["run"]>,
   state: RequestState,
-): void {
+): () => Trace | undefined {
   const caller = state.caller as Caller;
+  const { requestId, label, source, admittedAtMs, bodyBytes, account, key, span, address, userHeader } = state;
   const held = new HeldBytes(bodies, caller.account);
+  let current: Trace | undefined;
   const traceFrom = (attempts: number): Trace => {
-    const { requestId, label, source, admittedAtMs, bodyBytes, account, key, span } = state;
     const known = { requestId, label, source, admittedAtMs, bodyBytes, account, key, span, attempts };
-    const trace = backgroundTrace(known);
-    trace.operation = completion.kind;
-    trace.isStream = true;
-    trace.isCountedForKey = state.isCountedForKey;
-    state.isCountedForKey = true;
-    return trace;
+    const isCountedForKey = current !== undefined || writer.number > 1;
+    const own = { address, userHeader, isCountedForKey, operation: completion.kind, isStream: true };
+    current = { ...backgroundTrace(known), ...own };
+    return current;
   };
   const ended = (trace: Trace, error?: unknown): void => {
     // A client that is still there has its own line and count.
     if (state.isClosed) noteBackground(tally, caller.account, { ...trace, span: undefined }, error);
     else state.shows(trace);
   };
-  if (!held.hold(state.bodyBytes)) {
-    void writer.release(bodiesFull());
-    return;
-  }
-  const job = { spine, caller, completion, insteadOf, writer, sent, traceFrom, ended };
-  void runStream(job)
-    .catch((error: unknown) => writer.release(error))
-    .finally(() => held.letGo());
+  if (held.hold(bodyBytes)) {
+    const job = { spine, caller, completion, insteadOf, writer, sent, traceFrom, ended };
+    void runStream(job)
+      .catch((error: unknown) => writer.release(error))
+      .finally(() => held.letGo());
+  } else void writer.withdraw(bodiesFull());
+  return () => current;
 }
 
 /** One client's copy of a stream: events of any number of runs, in order. */
@@ -136,8 +138,11 @@ class Feed {
     this.#state = state;
   }
 
-  /** Returns true when the stream or the client has ended, false when the run must be continued. */
-  async readFrom(reader: StreamReader): Promise<boolean> {
+  /**
+   * Returns true when the stream or the client has ended, false when the run must be continued. `traceOf`: of the run, if it is here, for
+   * the headers of the response.
+   */
+  async readFrom(reader: StreamReader, traceOf: (() => Trace | undefined) | undefined): Promise<boolean> {
     this.#listen(reader);
     for (;;) {
       const part = await reader.read(this.#position, keepAliveMs);
@@ -150,6 +155,8 @@ class Feed {
         return true;
       }
       if (part.pieces.length === 0) this.#client.write(keepAlive);
+      const trace = this.#client.hasStarted ? undefined : traceOf?.();
+      if (trace) this.#state.announces(trace);
       for (const piece of part.pieces) {
         this.#position += 1;
         this.#sink.write(piece);
@@ -184,7 +191,7 @@ class Feed {
   /** Disconnects a client that does not read. */
   #drained(): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(() => this.#client.abandon(), defaultLimits.stalledClientMs);
+      const timer = setTimeout(() => this.#client.abandon(), stalledMs);
       this.#goOn = () => {
         clearTimeout(timer);
         resolve();

@@ -1,6 +1,5 @@
 // Runs the request of a resumable stream. Belongs to no connection: clients come and go while it runs.
 import { setTimeout as wait } from "node:timers/promises";
-import { payloadOf } from "../../../../proto/sse-frames.ts";
 import type { Caller } from "../../../accounts/caller.ts";
 import type { Spine } from "../../../inference/complete.ts";
 import type { Completion, Trace } from "../../../inference/completion.ts";
@@ -14,7 +13,7 @@ import { JournalSink } from "./journal-sink.ts";
 
 /** Pauses before the tries after the first: an agent or a model server takes seconds to start again. */
 const pausesMs = [250, 1_000, 3_000, 5_000];
-/** The request itself may stop its servers: it is not sent to a fourth. */
+/** The request itself may stop its servers: one run does not send it to a fourth. */
 const maxBroken = 3;
 const transient: ReadonlySet<ServiceError["kind"]> = new Set(["unavailable", "upstream_failed", "rate_limited"]);
 
@@ -24,7 +23,7 @@ export interface StreamJob {
   readonly completion: Completion;
   readonly insteadOf: Relayed["insteadOf"];
   readonly writer: StreamRun;
-  /** Events of the runs before. */
+  /** Pieces of the runs before. */
   readonly sent: readonly Buffer[];
   /** A trace whose first attempt has this number. Attempts of a request are paid once, by the last one. */
   readonly traceFrom: (attempt: number) => Trace;
@@ -33,12 +32,13 @@ export interface StreamJob {
 }
 
 /** Attempts of different runs have different numbers. */
-const attemptsOfRun = 100;
+const attemptsOfRun = 10_000;
 
 /** Ends the writer. */
 export async function runStream(job: StreamJob): Promise<void> {
-  const { spine, caller, completion, writer, ended } = job;
-  let sent = job.sent;
+  const { spine, completion, writer, ended } = job;
+  let { caller, sent } = job;
+  if (sent.length > 0 && !isRepeatable(completion)) return writer.fail("sampled");
   let attempts = (writer.number - 1) * attemptsOfRun;
   let brokenCount = 0;
   for (const pauseMs of [...pausesMs, undefined]) {
@@ -61,30 +61,34 @@ export async function runStream(job: StreamJob): Promise<void> {
     if (sink.hasDiverged) await writer.fail("diverged");
     else if (trace.firstByteAtMs > 0 && ++brokenCount === maxBroken) await writer.fail("broken");
     else if (writer.isEmpty) await writer.abandon(error);
+    else if (!isRepeatable(completion)) await writer.fail("sampled");
     else if (pauseMs === undefined || !isTransient(error)) await writer.release(error);
     if (writer.isOver) {
       // A run that was overtaken is counted by the one that took over.
       if (writer.ending?.kind !== "taken") ended(trace, writer.failure ? failureError(writer.failure) : error);
       return;
     }
-    await wait(pauseMs ?? 0);
     attempts = trace.attempts;
+    const since = spine.standing?.now() ?? 0;
+    await wait(pauseMs ?? 0);
     try {
+      // The key may have been revoked during the pause.
+      caller = (await spine.standing?.again(caller, since, trace.address)) ?? caller;
       sent = await writer.pieces();
-    } catch (away) {
-      // The next request continues the stream.
-      ended(trace, away);
-      return writer.release(away);
+    } catch (failure) {
+      await writer.release(failure);
+      ended(trace, failure);
     }
+    if (writer.isOver) return;
   }
 }
+
+/** Another run gives the same text. */
+const isRepeatable = ({ fields }: Completion): boolean => fields["temperature"] === 0 || fields["top_k"] === 1;
 
 const isTransient = (error: unknown): boolean => error instanceof ServiceError && transient.has(error.kind);
 
 function* eventsOf(pieces: readonly Buffer[]): Generator<string> {
   for (const piece of pieces)
-    for (const frame of piece.toString().split("\n\n")) {
-      const payload = payloadOf(Buffer.from(frame));
-      if (payload) yield payload.toString();
-    }
+    for (const frame of piece.toString().split("\n\n")) if (frame !== "") yield frame.slice("data: ".length);
 }
