@@ -40,7 +40,7 @@ const resumableStream = {
   },
   "Last-Event-ID": {
     type: "string",
-    pattern: "^[0-9]{1,9}$",
+    maxLength: 9,
     description: "Id of the last event of a resumable stream that arrived: the response has those after it",
   },
 };
