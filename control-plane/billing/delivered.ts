@@ -47,8 +47,8 @@ export interface DeliveredCount {
 }
 
 /**
- * `broken`: the upstream broke or reported no figures, so the count limits the bill. `overdue`: the reply was complete and its
- * record is late, so the count matters only if the record never arrives.
+ * `broken`: the upstream broke or reported no figures. `overdue`: the record of a complete reply, or of one whose client left, is late.
+ * A count limits the bill in both cases, also of a record that arrives later.
  */
 export type CountReason = "broken" | "overdue";
 

@@ -60,7 +60,7 @@ export class LeaseUpkeep {
     const { slices } = this.#deps;
     await this.#returning;
     await this.#attempt(() => this.#renew());
-    slices.reportOverdue(Number.POSITIVE_INFINITY);
+    slices.reportWhole();
     slices.retire(() => true);
     await this.#attempt(() =>
       this.#giveBack(

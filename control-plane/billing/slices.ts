@@ -188,6 +188,8 @@ class HeldMoney implements Hold {
   endedAtMs = 0;
   /** Called once if the record is not durable in time. */
   overdue: (() => void) | undefined;
+  /** `overdue` reports the figures of a whole reply, not what a client had received that left. */
+  isWhole = false;
   /** Undefined after the first end. */
   #end: ((held: HeldMoney) => void) | undefined;
 
@@ -213,6 +215,7 @@ class HeldMoney implements Hold {
   }
 
   settle(cost: NanoUsd, attempt = 1, overdue?: () => void): void {
+    this.isWhole = true;
     this.#endWith(cost < this.amount ? cost : this.amount, attempt, overdue);
   }
 
@@ -367,7 +370,8 @@ export class Slices {
   ): Promise<boolean> {
     const sentAtMs = this.#clock.monotonicMs();
     const due = [...this.#leased.values()].filter((slice) => slice.isDue(sentAtMs));
-    if (due.length === 0) return false;
+    // Records of an outage that outlasted all leases are still looked up.
+    if (due.length === 0 && (this.#leased.size > 0 || this.#unrecorded.size === 0)) return false;
     const looked = [...this.#unrecorded].slice(0, maxLookups);
     const renewals = due.map((slice) => [slice, slice.renewal(sentAtMs)] as const);
     const found = await ask(
@@ -454,8 +458,20 @@ export class Slices {
    * are remembered.
    */
   reportOverdue(endedMs: number): void {
+    this.#report((held) => held.endedAtMs <= endedMs);
+  }
+
+  /**
+   * Reports complete replies without a durable record, when this process stops. What a client had received that left would limit the
+   * bill, and its record has had no time to arrive.
+   */
+  reportWhole(): void {
+    this.#report(({ isWhole }) => isWhole);
+  }
+
+  #report(isMeant: (held: HeldMoney) => boolean): void {
     for (const held of this.#unrecorded) {
-      if (held.endedAtMs > endedMs) continue;
+      if (!isMeant(held)) continue;
       held.overdue?.();
       held.overdue = undefined;
       if (!this.#isLeased(held)) this.#unrecorded.delete(held);

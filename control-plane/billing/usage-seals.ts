@@ -356,7 +356,12 @@ export function createUsageSeals(deps: {
     async export(account, month, signal) {
       if (exporting.has(account) || exporting.size >= maxExports) throw exportRunning();
       exporting.add(account);
-      const end = () => void exporting.delete(account);
+      let isOver = false;
+      // The signal also aborts after the export, when the next one of the account may run.
+      const end = () => {
+        if (!isOver) exporting.delete(account);
+        isOver = true;
+      };
       signal?.addEventListener("abort", end, { once: true });
       try {
         return endedBy(lines(account, month, await sealForExport(account, month), signal), end);

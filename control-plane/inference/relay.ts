@@ -200,7 +200,7 @@ export async function relay(
           usage: undefined,
           frames: last.frames,
           error: undefined,
-          // The agent's record says what was generated; its count matters only if the agent dies before it knows.
+          // The agent's record says what was generated. If it does not come in time, its agent may have died before it knew.
           ...(last.wasSent && last.frames > 0
             ? { overdue: overdueCount(deps, route, admission, trace, last.frames) }
             : {}),

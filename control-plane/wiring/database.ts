@@ -19,7 +19,10 @@ export class DatabaseNotReached extends OperatorError {
 export function runError(error: unknown): unknown {
   if (error instanceof OperatorError || !isDatabaseUnavailable(error)) return error;
   // A file that is missing has the code of a missing socket.
-  if (codeOf(error) === "ENOENT" && (error as NodeJS.ErrnoException).syscall !== "connect") return error;
+  const { syscall } = error as NodeJS.ErrnoException;
+  if (codeOf(error) === "ENOENT" && syscall !== "connect") return error;
+  // A port of its own that cannot be used.
+  if (syscall === "listen" || syscall === "bind") return error;
   const what = `PostgreSQL failed while the control plane started or stopped (${reasonOf(error)}). Start it again.`;
   return new DatabaseNotReached(what, { cause: error });
 }

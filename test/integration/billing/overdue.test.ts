@@ -65,11 +65,57 @@ it("reports those of an outage after which their leases are forgotten, each once
     await budgets.tick();
   }
   isDown = false;
-  for (let passed = 0; passed < 60_000; passed += 10_000) {
-    // Another request renews a lease of its own, and looks for records.
-    (await budgets.hold(ask(account, 1_000n))).release();
+  for (let passed = 0; passed < 30_000; passed += 10_000) {
     await budgets.tick();
     clock.pass(10_000);
   }
+  expect(reports).toBe(0);
+  await budgets.tick();
   expect(reports).toBe(1);
+});
+
+it("looks for the records of such an outage, although it has no lease any more, and reports none that has come", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(1_000_000_000n);
+  const clock = handClock();
+  let isDown = false;
+  const lookups: string[] = [];
+  const sync: LeaseStore["sync"] = async (replica, leases, requests, ttlMs) => {
+    if (isDown) throw new DatabaseUnavailable("unreachable");
+    lookups.push(...requests);
+    const found = await world.leaseStore.sync(replica, leases, requests, ttlMs);
+    // As if its agent had sent it.
+    return leases.length === 0 ? { ...found, recorded: new Map(requests.map((id) => [id, [1]])) } : found;
+  };
+  const budgets = await world.replica({ clock, store: { ...world.leaseStore, sync } });
+  let reports = 0;
+  const hold = await budgets.hold(ask(account, 1_000n));
+  hold.settle(nano(500n), 1, () => {
+    reports += 1;
+  });
+  await budgets.tick();
+  isDown = true;
+  for (const ms of [300_000, 60_000]) {
+    clock.pass(ms);
+    await budgets.tick();
+  }
+  isDown = false;
+  lookups.length = 0;
+  for (let passed = 0; passed < 60_000; passed += 10_000) {
+    await budgets.tick();
+    clock.pass(10_000);
+  }
+  expect(lookups).toHaveLength(1);
+  expect(reports).toBe(0);
+});
+
+it("reports complete replies when it stops, but not what a client had received that left", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(1_000_000_000n);
+  const budgets = await world.replica({ clock: handClock() });
+  const reports: string[] = [];
+  (await budgets.hold(ask(account, 1_000n))).settle(nano(500n), 1, () => reports.push("whole"));
+  (await budgets.hold(ask(account, 1_000n))).awaitRecord(1, () => reports.push("left"));
+  await budgets.stop();
+  expect(reports).toEqual(["whole"]);
 });
