@@ -205,12 +205,29 @@ async function insertTheRest(url: string): Promise<void> {
      insert into host_series (host_id, step, at, gpus, gpus_held, running, waiting) values (${host}, 360, now(), 8, 4, 2, 0);
      insert into request_series (account_id, model, step, at, replica_id, requests) values (${account}, '', 360, now(), '', 5);
      insert into incident (kind, subject, severity, summary, ended_at) values ('platform_loss', '', 1, 'loss', now());
+     insert into audit_delivery (receiver, seq) values ('https://receiver.example', 1);
+     insert into identity_provider (provider_id, name, issuer, client_id, scopes, domains, is_enforced, is_listed, trusts_email, groups_claim,
+       role_of_group) values ('provider', 'Acme', 'https://id.example', 'stoker', 'openid', '{example.com}', false, true, true, 'groups', '{}');
+     insert into identity (identity_id, provider_id, subject, account_id, email, is_managed)
+       values ('identity', 'provider', 'subject', ${account}, 'bob@example.com', true);
+     insert into provider_sign_in (lookup, provider_id, browser, return_to, is_fresh, expires_at)
+       values ('\\x05', 'provider', '\\x06', '/', false, now());
+     insert into scim_group (group_id, provider_id, display_name) values ('group', 'provider', 'developers');
+     insert into scim_group_member values ('group', 'identity');
+     insert into mail (mail_id, account_id, recipient, subject, body) values ('mail', ${account}, 'bob@example.com', 'Limit', 'Text');
+     insert into project (project_id, account_id, name) values ('project', ${account}, 'research');
+     insert into idempotency (account_id, route, key, body_hash, claim_id, locked_until, expires_at, stream_id, started_at, runs)
+       values (${account}, 'POST /v1/chat/completions', 'stream', '\\x09', 'claim', now(), now() + interval '1 hour', 'stream', now(), 1);
+     insert into stream_piece select stream_id, 0, '\\x07' from idempotency where stream_id is not null;
+     insert into workload_identity (rule_id, account_id, name, issuer, audience, subject, claims, role, life_seconds)
+       values ('rule', ${account}, 'ci', 'https://ci.example', 'stoker', 'repo:acme', '{}', 'inference', 600);
+     insert into workload_exchange (exchange_id, rule_id, token_hash, token_expires_at, expires_at)
+       values ('exchange', 'rule', '\\x08', now(), now());
      insert into limit_alert (budget_id, percent, lim, account_id, spent)
        select 'account-month/' || account_id || '/203001', 50, 2, account_id, 1 from account where display_name = 'bob';
      insert into usage_undivided values (${account}, 24360);
      insert into rejected_request values ('request', ${account}, 'key', now(), 'm', '/v1/chat/completions', 404, 'model_not_found', null, 0);
      insert into end_user_unsummed values (${account}, 24360);
-     insert into usage_token values (${account}, '2026-01-01', 'jwt/old', 'key', 1, 2, 3, 4);
      insert into kek (version, fingerprint, in_use_at) values (1, '\\x03', now());
      insert into measured_memory (version, engine, gpu, settings, peak_bytes, expected_bytes)
        values ('v', 'stoker', 'H100-80GB', '1 4 0', 1073741824, 1000000000);
