@@ -125,8 +125,6 @@ class Capacity {
   readonly #held = new Shares();
   /** The same once those that are on their way out have left. */
   readonly #lasting = new Shares();
-  /** Instances that sleep, by GPU. */
-  readonly #asleep = new Map<string, number>();
   /** GPUs for which an earlier one waits. */
   readonly #blocked = new Set<string>();
   /** GPUs of instances that never sleep and stay. */
@@ -138,10 +136,14 @@ class Capacity {
     this.#specs = specs;
     for (const id of new Set([...specs.keys(), ...view.observed.keys()])) {
       const [spec, seen, facts] = [specs.get(id), view.observed.get(id), view.facts.get(id)];
+      const sleepingOn = seen?.state === "running" && spec ? spec.gpuUuids : [];
       if (!isAwake(seen, facts)) {
-        if (seen?.state === "running") for (const gpu of spec?.gpuUuids ?? []) add(this.#asleep, gpu, 1);
+        for (const gpu of sleepingOn) this.#held.addAsleep(gpu);
+        if (!tombstones.has(id)) for (const gpu of sleepingOn) this.#lasting.addAsleep(gpu);
         continue;
       }
+      if (facts?.busy?.kind === "sleep" && !tombstones.has(id))
+        for (const gpu of sleepingOn) this.#lasting.addAsleep(gpu);
       const isLeaving = tombstones.has(id) || facts?.busy?.kind === "sleep" || facts?.busy?.kind === "stop";
       for (const gpu of spec?.gpuUuids ?? seen?.claimedGpus ?? []) {
         this.#held.add(gpu, spec);
@@ -176,15 +178,18 @@ class Capacity {
     for (const gpu of spec.gpuUuids) this.#blocked.add(gpu);
     if (!isFirst) return [];
     const left = this.#lasting.copy();
-    // Its busy ones sleep later: until then none of that account wakes, because this one waits.
-    const isOfOther = spec.gpuUuids.some((gpu) => left.hasOther(gpu, spec.owner));
+    // Its busy ones sleep later: until then none of that account wakes, because this one waits. One that never sleeps keeps the GPU.
+    const isOfOther = this.mayBecomeFree(spec) && spec.gpuUuids.some((gpu) => left.hasOther(gpu, spec.owner));
     const victims: InstanceId[] = [];
     for (const victim of this.#idleOn(spec.gpuUuids)) {
       if (spec.gpuUuids.every((gpu) => this.#fitsIn(left, gpu, spec))) break;
       // An idle one on a GPU that has enough already would lose its memory in vain.
       if (!victim.gpuUuids.some((gpu) => spec.gpuUuids.includes(gpu) && !this.#fitsIn(left, gpu, spec))) continue;
       victims.push(victim.instanceId as InstanceId);
-      for (const gpu of victim.gpuUuids) left.remove(gpu, victim);
+      for (const gpu of victim.gpuUuids) {
+        left.remove(gpu, victim);
+        left.addAsleep(gpu);
+      }
     }
     if (!isOfOther && !spec.gpuUuids.every((gpu) => this.#fitsIn(left, gpu, spec))) return [];
     for (const id of victims) this.#chosen.add(id);
@@ -197,7 +202,7 @@ class Capacity {
     // Alone it takes what those asleep leave.
     if (own <= tolerance) return true;
     if (own + share > 1 + tolerance) return false;
-    const others = (this.#asleep.get(gpu) ?? 0) - Number(this.#isAsleep(spec));
+    const others = shares.asleepOn(gpu) - Number(this.#isAsleep(spec));
     const gpuBytes = Number(spec.gpuMemoryBytes) / share;
     return own + share + (others * asleepGpuBytes) / gpuBytes <= 1 + tolerance;
   }
@@ -222,9 +227,10 @@ class Capacity {
   }
 }
 
-/** Shares of GPUs by the account that has them. */
+/** Shares of GPUs by the account that has them, and the instances that sleep there. */
 class Shares {
   readonly #byGpu = new Map<string, Map<string, number>>();
+  readonly #asleep = new Map<string, number>();
 
   of(gpu: string, owner: string): number {
     return this.#byGpu.get(gpu)?.get(owner) ?? 0;
@@ -243,8 +249,17 @@ class Shares {
     this.#change(gpu, spec.owner, -shareOf(spec));
   }
 
+  asleepOn(gpu: string): number {
+    return this.#asleep.get(gpu) ?? 0;
+  }
+
+  addAsleep(gpu: string): void {
+    add(this.#asleep, gpu, 1);
+  }
+
   copy(): Shares {
     const copied = new Shares();
+    for (const [gpu, count] of this.#asleep) copied.#asleep.set(gpu, count);
     for (const [gpu, shares] of this.#byGpu) copied.#byGpu.set(gpu, new Map(shares));
     return copied;
   }

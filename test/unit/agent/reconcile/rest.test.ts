@@ -25,6 +25,10 @@ interface One {
   readonly lacksMs?: number;
   /** Time from its last use before its last sleep to the first caller after it. */
   readonly returnMs?: number;
+  /** What its agent does with it now. */
+  readonly busy?: "sleep";
+  /** It has no specification. */
+  readonly isUndesired?: boolean;
   readonly spec?: Partial<InstanceSpec__Output>;
 }
 
@@ -45,9 +49,10 @@ function rest(...ones: readonly One[]) {
       awaitedAtMs,
       ...one.spec,
     });
-    specs.set(id, spec);
+    if (!one.isUndesired) specs.set(id, spec);
     const own = {
       ...freshFacts(1, 0),
+      busy: one.busy && { kind: one.busy, generation: 1 },
       sleptAtMs: one.sleptMs === undefined ? 0 : nowMs - one.sleptMs,
       ...(one.returnMs === undefined ? {} : { usedAtMs: 1_000, returnedAtMs: 1_000 + one.returnMs }),
     };
@@ -57,7 +62,8 @@ function rest(...ones: readonly One[]) {
       facts.set(id, { ...own, ...lacking });
       continue;
     }
-    const seen = sighting("running", { id, identity: `${id}@1` });
+    const running = sighting("running", { id, identity: `${id}@1` });
+    const seen = one.isUndesired ? { ...running, claimedGpus: [gpu] } : running;
     observed.set(id, seen);
     const { life, ...found } = sighted(own, seen, 0);
     if (!life) throw new Error("a running instance has a life");
@@ -99,11 +105,11 @@ describe("rest of instances", () => {
   });
 
   it("puts the least recently used idle instance to sleep for one that is awaited", () => {
-    const half = { gpuMemoryBytes: "1", gpuShare: 0.5 };
+    const part = { gpuMemoryBytes: String(9 * gib), gpuShare: 0.45 };
     const found = rest(
-      { id: "a", state: "awake", unusedMs: 20_000, spec: half },
-      { id: "b", state: "awake", unusedMs: 30_000, spec: half },
-      { id: "c", state: "asleep", awaitedMs: 10, spec: half },
+      { id: "a", state: "awake", unusedMs: 20_000, spec: part },
+      { id: "b", state: "awake", unusedMs: 30_000, spec: part },
+      { id: "c", state: "asleep", awaitedMs: 10, spec: part },
     );
     expect(found).toEqual({ sleep: ["b"], wake: [], lacking: ["c"] });
   });
@@ -138,6 +144,26 @@ describe("rest of instances", () => {
     expect(rest(busy, { ...wanted, lacksMs: 500 }, next)).toEqual({ sleep: [], wake: [], lacking: ["b1", "a3"] });
   });
 
+  it("interrupts nothing when what the one put to sleep keeps of the GPU leaves too little", () => {
+    const half = { gpuMemoryBytes: String(10 * gib), gpuShare: 0.5 };
+    const idle = { id: "a1", state: "awake", unusedMs: 20_000, spec: half } as const;
+    const busy = { id: "a2", state: "awake", inFlight: 1, spec: half } as const;
+    const wanted = { id: "a3", state: "asleep", awaitedMs: 10, spec: half } as const;
+    expect(rest(idle, busy, wanted)).toEqual({ sleep: [], wake: [], lacking: ["a3"] });
+    const smaller = { ...wanted, spec: { gpuMemoryBytes: String(9 * gib), gpuShare: 0.45 } } as const;
+    expect(rest(idle, busy, smaller)).toEqual({ sleep: ["a1"], wake: [], lacking: ["a3"] });
+  });
+
+  it("counts what an instance that is about to sleep will keep of the GPU", () => {
+    const quarter = { gpuMemoryBytes: String(10 * gib), gpuShare: 0.25 };
+    const leaving = { id: "a1", state: "awake", busy: "sleep", spec: quarter } as const;
+    const working = { id: "a2", state: "awake", inFlight: 1, spec: quarter } as const;
+    const idle = { id: "a3", state: "awake", unusedMs: 20_000, spec: quarter } as const;
+    const half = { gpuMemoryBytes: String(20 * gib), gpuShare: 0.5 };
+    const wanted = { id: "a4", state: "asleep", awaitedMs: 10, spec: half } as const;
+    expect(rest(leaving, working, idle, wanted)).toEqual({ sleep: ["a3"], wake: [], lacking: ["a4"] });
+  });
+
   it("wakes an instance that is alone, however much those asleep keep of its GPU", () => {
     const small = { gpuMemoryBytes: String(gib), gpuShare: 0.9 };
     const asleep = [1, 2, 3].map((n) => ({ id: `a${n}`, state: "asleep", spec: small }) as const);
@@ -148,6 +174,15 @@ describe("rest of instances", () => {
     const never = { id: "a", state: "awake", spec: { sleepAfterSeconds: 0 } } as const;
     expect(rest(never, { id: "b", state: "new" }).lacking).toEqual([]);
     expect(rest({ id: "a", state: "awake", inFlight: 1 }, { id: "b", state: "new" }).lacking).toEqual(["b"]);
+  });
+
+  it("puts none to sleep where an instance that never sleeps, or has no specification, keeps the GPU", () => {
+    const idle = { id: "a1", state: "awake", owner: "a", unusedMs: 20_000, spec: third } as const;
+    const wanted = { id: "b1", state: "asleep", owner: "b", awaitedMs: 10, spec: third } as const;
+    const never = { id: "a2", state: "awake", owner: "a", spec: { ...third, sleepAfterSeconds: 0 } } as const;
+    expect(rest(idle, never, wanted)).toEqual({ sleep: [], wake: [], lacking: ["b1"] });
+    const unknown = { id: "x", state: "awake", isUndesired: true } as const;
+    expect(rest(idle, unknown, wanted)).toEqual({ sleep: [], wake: [], lacking: ["b1"] });
   });
 
   it("waits while those awake are busy or have woken only now", () => {
@@ -241,7 +276,7 @@ describe("rest of instances", () => {
               state: since === undefined ? "asleep" : "awake",
               ...(since === undefined ? {} : { awakeMs: (step - since) * 3_000, inFlight: index === busy ? 1 : 0 }),
               ...(asked === undefined ? {} : { awaitedMs: 1, lacksMs: (step - asked) * 10 }),
-              spec: { gpuMemoryBytes: "1", gpuShare },
+              spec: { gpuMemoryBytes: String(40 * gib * gpuShare), gpuShare },
             };
           }),
         );
