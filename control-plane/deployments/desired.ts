@@ -117,7 +117,7 @@ export async function desiredSet(
             adapters: await Promise.all(adapters.map((adapter) => opened(adapter, deps))),
             gpuMemoryBytes: instance.gpuMemoryBytes,
             gpuShare: instance.gpuShare,
-            ...(agentInstance ?? resourcesOf(instance.gpuUuids, host.inventory, instance.gpuShare)),
+            ...(agentInstance ?? resourcesOf(instance.gpuUuids, host.inventory, hostShareOf(deployment, instance))),
           }
         );
       },
@@ -125,6 +125,10 @@ export async function desiredSet(
   );
   return { ...rows, instances: instances.filter((one) => one !== undefined) };
 }
+
+/** A model that sleeps may move its weights into the host's memory: its part of the GPU would be too small a limit for them. */
+const hostShareOf = ({ sleepAfterSeconds = 0 }: Deployment, { gpuShare }: { readonly gpuShare: number }): number =>
+  sleepAfterSeconds > 0 ? 1 : gpuShare;
 
 /**
  * A secret that cannot be opened affects only its instance: a model runs without its token, which only a download needs; a
