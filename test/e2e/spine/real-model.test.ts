@@ -2,7 +2,8 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { isNightly, promisedMs } from "../../fakes/nightly.ts";
-import { askEngine, instancePids, isAlive, type Stack, startStack } from "../../fakes/processes.ts";
+import { askEngine, endInstances, instancePids, isAlive, type Stack, startStack } from "../../fakes/processes.ts";
+import { readResumed, textOf } from "../../fakes/resuming-client.ts";
 import { hasCurl, recordOf, runLine } from "../../fakes/shell-line.ts";
 import { ledgerFacts, type UsageRow, usageOf } from "./database.ts";
 import { demoModel, deploySmolLM, hasRealModel } from "./model.ts";
@@ -238,6 +239,55 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
     expect(row.charge).toBeGreaterThan(0);
     expect(await ledgerFacts(stack.databaseUrl)).toEqual(soundBooks);
   });
+
+  const killed: Readonly<Record<string, () => Promise<void>>> = {
+    "the model server": async () => endInstances(stack.agentFolder(1)),
+    "the agent": async () => {
+      await stack.agents[0]?.kill9();
+      stack.agents[0]?.start();
+    },
+    "the control plane": async () => {
+      await stack.controlPlane.kill9();
+      stack.controlPlane.start();
+    },
+  };
+
+  it.runIf(isNightly).each(Object.keys(killed))(
+    "gives a resumable stream the text of an unbroken one, and bills it once, when %s is killed",
+    async (victim) => {
+      const chat = { model: demoModel, max_tokens: 200, temperature: 0, ignore_eos: true, stream: true };
+      const messages = [{ role: "user", content: "Write a story about a lighthouse." }];
+      const ask = {
+        urls: [stack.url],
+        path: "/v1/chat/completions",
+        headers: { authorization: `Bearer ${stack.apiKey}` },
+        body: { ...chat, messages },
+        pauseMs: 500,
+      };
+      const unbroken = await readResumed(ask);
+      let seen = 0;
+      let kill: Promise<void> | undefined;
+      const broken = await readResumed({
+        ...ask,
+        onEvent: () => {
+          seen += 1;
+          if (seen === 40) kill = killed[victim]?.();
+        },
+      });
+      await kill;
+      expect(textOf(broken.events)).toBe(textOf(unbroken.events));
+      await vi.waitFor(
+        async () => {
+          const charged = (await usageOf(stack.databaseUrl, broken.requestId)).filter(({ charge }) => charge > 0);
+          expect(charged.map(({ output_tokens }) => output_tokens)).toEqual([200]);
+          const attempts = await usageOf(stack.databaseUrl, broken.requestId);
+          expect(attempts.at(-1)?.attempt).toBeGreaterThan(1);
+        },
+        { timeout: 90_000, interval: 500 },
+      );
+      expect(await ledgerFacts(stack.databaseUrl)).toEqual(soundBooks);
+    },
+  );
 
   it.runIf(isNightly)("moves and restarts nothing while the control plane is unavailable", async () => {
     const before = instancePids(stack.agentFolder(1));
