@@ -9,7 +9,7 @@ import { type Stack, startStack } from "./stack.ts";
 const counts = [1, 2];
 const concurrency = 64;
 const requests = 4_000;
-/** Of each worker, before the first round: all processes have compiled what they run. */
+/** Requests to each worker before the first round: all processes have compiled what they run. */
 const warmUp = 12_000;
 /** Requests per second of n workers, in those of one, divided by n. */
 const goal = 0.8;

@@ -79,7 +79,7 @@ export class ServiceError<Params extends ErrorParams = ErrorParams> extends Erro
 /** A start that cannot succeed until the operator acts. The message is for the operator. */
 export class OperatorError extends Error {
   /**
-   * Of sysexits.h: EX_CONFIG (78) where another start fails the same way, so that `up` prints the message and stops; EX_TEMPFAIL (75) where
+   * As in sysexits.h: EX_CONFIG (78) where another start fails the same way, so that `up` prints the message and stops; EX_TEMPFAIL (75) where
    * another start may succeed without the operator.
    */
   readonly exitCode: 1 | 75 | 78 = 1;

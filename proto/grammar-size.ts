@@ -44,7 +44,7 @@ interface Rule {
 interface Token {
   readonly kind: "string" | "class" | "regex" | "schema" | "directive" | "name" | "sign";
   readonly text: string;
-  /** Of a schema. */
+  /** Size of a schema. */
   readonly size?: number;
 }
 

@@ -63,7 +63,7 @@ async function main(config: RuntimeConfig): Promise<void> {
 
 /** Unloads and reloads the model in this process. A reload that fails ends the process: its agent starts another one. */
 function createRest(state: RuntimeState, open: () => Promise<Engine>, log: Logger): Pick<Sleeper, "sleep" | "wake"> {
-  /** Of the last change: a wake waits until the model is unloaded, concurrent wakes share one load. */
+  /** End of the last change: a wake waits until the model is unloaded, concurrent wakes share one load. */
   let last: Promise<void> = Promise.resolve();
   const timed = async (work: () => Promise<void>, message: string) => {
     const startedAt = performance.now();

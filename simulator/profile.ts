@@ -26,7 +26,7 @@ export interface EngineProfile {
   readonly cacheTokens: number;
   /** From the decision to start an instance until it serves. */
   readonly coldStartMs: number;
-  /** Of one instance. */
+  /** GPUs of one instance. */
   readonly gpus: number;
 }
 

@@ -31,7 +31,7 @@ interface Entry {
 export class SegmentCache implements PromptCache {
   readonly #capacity: number;
   readonly #entries = new Map<number, Entry>();
-  /** Of a ring: `newer` is the least recently used entry. Links cost less than new places in the map. */
+  /** End of a ring: its `newer` is the least recently used entry. Links cost less than new places in the map. */
   readonly #end: Entry = endOfRing();
   #used = 0;
   #pinned = 0;

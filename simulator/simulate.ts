@@ -27,7 +27,7 @@ export interface Outcome {
   readonly turnsPerSecond: number;
   readonly ttftMs: Quantiles;
   readonly tokenMs: Quantiles;
-  /** Of prompt tokens. */
+  /** Share of prompt tokens. */
   readonly cachedShare: number;
   readonly refused: number;
   readonly broken: number;
@@ -50,7 +50,7 @@ export interface Prices {
   readonly usdPerGpuHour: number;
 }
 
-/** Of no product: an order of magnitude for 8 billion parameters. */
+/** No product's prices: an order of magnitude for 8 billion parameters. */
 export const examplePrices: Prices = {
   rates: { input: 200_000_000n, cachedInput: 50_000_000n, output: 600_000_000n },
   usdPerGpuHour: 1.2,

@@ -16,7 +16,7 @@ class AccountTally {
   tokens = 0;
 }
 
-/** Of an autoscaled fleet at one time. */
+/** State of an autoscaled fleet at one time. */
 export interface FleetSample {
   readonly atMs: number;
   /** Requests in gates and engines. */

@@ -4,7 +4,7 @@ import type { Segment } from "./segment-cache.ts";
 import type { World } from "./workload.ts";
 
 export interface TraceRequest {
-  /** Of a caller's later requests: ignored. */
+  /** Ignored for a caller's later requests. */
   readonly atMs: number;
   /** Sends its requests one after the other. */
   readonly caller?: string | undefined;

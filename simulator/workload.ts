@@ -41,14 +41,14 @@ class Conversation implements Actor {
   readonly #shape: ConversationShape;
   readonly #id: number;
   readonly #again: boolean;
-  /** Of its own, so that a conversation is the same under each policy. */
+  /** Its own generator, so that a conversation is the same under each policy. */
   readonly #random: Random;
   #system = 0;
   #segment = 0;
   #history = 0;
   #lastOutput = 0;
   #turnsLeft = 0;
-  /** Of the current turn, also when it is sent again. */
+  /** Tokens of the current turn, also when it is sent again. */
   #added = 0;
   #output = 0;
 
@@ -135,7 +135,7 @@ class Arrivals implements Actor {
   readonly #world: World;
   readonly #rate: (nowMs: number) => number;
   readonly #arrive: (nowMs: number, random: Random) => void;
-  /** Of its own, so that the same requests arrive whoever else sends some. */
+  /** Its own generator, so that the same requests arrive whoever else sends some. */
   readonly #random: Random;
   readonly #id: number;
 

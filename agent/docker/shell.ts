@@ -8,7 +8,7 @@ import { DriverError, type Shell } from "../reconcile/driver.ts";
 import type { EngineClient } from "./engine-client.ts";
 import { saidBy } from "./engine-fault.ts";
 
-/** Of a container, and the user in it; undefined: the image's own. */
+/** A container, and the user in it; undefined: the image's own. */
 export interface ShellPlace {
   readonly container: string;
   readonly user?: string | undefined;

@@ -34,7 +34,7 @@ export function decodeToken(text: string): DecodedToken | undefined {
   };
 }
 
-/** Of base64 or base64url. Undefined: neither, or no UTF-8. */
+/** Decodes base64 or base64url. Undefined: neither, or no UTF-8. */
 function textOf(base64: string): string | undefined {
   try {
     const binary = atob(base64.replaceAll("-", "+").replaceAll("_", "/"));

@@ -96,7 +96,7 @@ function plus<Of extends Sums>(one: Of, more: Sums): Of {
 
 export const sumOf = (lines: readonly Line[]): Sums => lines.reduce(plus, nothing);
 
-/** Of the whole period, the most expensive first. */
+/** Totals of the whole period, the most expensive first. */
 export function totalsOf(lines: readonly Line[]): readonly Line[] {
   const totals = new Map<string, Line>();
   for (const line of lines) {

@@ -65,7 +65,7 @@ function stacked(series: readonly Series[]): readonly (readonly (number | null)[
     .toReversed();
 }
 
-/** Of one line: what is below the chart does not move when it is drawn. */
+/** Height of one line: what is below the chart does not move when it is drawn. */
 const legendHeight = 27;
 
 export function TimeChart(props: TimeChartProps): ReactNode {

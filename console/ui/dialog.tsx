@@ -4,7 +4,7 @@ import { type Right, useBarred } from "../app/visitor.ts";
 import { Modal } from "./modal.tsx";
 
 export interface DialogProps extends Pick<ButtonProps, "variant" | "size" | "leftSection" | "disabled" | "color"> {
-  /** Of the button that opens it. */
+  /** Label of the button that opens it. */
   readonly label: string;
   readonly title?: string;
   readonly width?: string;

@@ -28,7 +28,7 @@ const settleMs = 300;
 
 interface FilterFieldProps extends Pick<TextInputProps, "maxLength" | "w"> {
   readonly label: string;
-  /** Of the filter in the address. */
+  /** Name of the filter in the address. */
   readonly name: string;
   /** The main one of the page, which `/` focuses. */
   readonly isSearch?: boolean;

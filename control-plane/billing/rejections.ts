@@ -76,7 +76,7 @@ type Noted = { -readonly [K in keyof Rejection]: Rejection[K] };
 export class RejectionNotes {
   readonly #unixMs: () => number;
   #minute = 0;
-  /** Of this minute. */
+  /** Rejections kept in this minute. */
   #kept = 0;
   #accounts = new Map<AccountId, { kept: number; readonly codes: Map<string, { kept: number; last: Noted }> }>();
   /** Number kept of this day, by account and by its codes. */

@@ -24,7 +24,7 @@ export interface DayUse {
 }
 
 export interface UsageDayStore {
-  /** Of whole days in [fromMs, toMs) by time of posting, highest cost first, at most `max`. Throws ReportTooLong, usageNotReady. */
+  /** Use of whole days in [fromMs, toMs) by time of posting, highest cost first, at most `max`. Throws ReportTooLong, usageNotReady. */
   dayUse(
     account: AccountId,
     by: UsageDimension,

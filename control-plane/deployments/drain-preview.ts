@@ -26,7 +26,7 @@ export interface DrainedInstance extends Occupant {
   readonly servingElsewhere: number;
 }
 
-/** Of a host's instances, by deployment. */
+/** Previews what happens to a host's instances, by deployment. */
 export type PreviewDrain = (host: HostId) => Promise<readonly DrainedInstance[]>;
 
 interface PreviewDeps {

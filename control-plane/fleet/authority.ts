@@ -80,7 +80,7 @@ export interface Authority {
   /** SHA-256 of the certificate, base64url: agents pin it on first contact. */
   readonly hash: string;
   readonly notAfterMs: number;
-  /** Of hosts' certificates. */
+  /** Life of hosts' certificates. */
   readonly lifeMs: number;
   /** Undefined unless it is a PKCS#10 signed by its own P-256 key. */
   readRequest(csr: Uint8Array): NodeRequest | undefined;

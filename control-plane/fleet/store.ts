@@ -78,7 +78,7 @@ export interface GpuUncordon {
 /** An instance with its deployment and customer. */
 export interface Occupant extends PlacedOn {
   readonly kind: "model" | "container" | "agent_instance";
-  /** Of the customer. */
+  /** Address of the customer. */
   readonly email: string;
 }
 

@@ -253,7 +253,7 @@ export async function createPerson(
     readonly subject: string | null;
     readonly email: string;
     readonly claims: Claims;
-    /** Of the new identity; default: a random one. */
+    /** Id of the new identity; default: a random one. */
     readonly id?: string;
   },
 ): Promise<AccountId> {

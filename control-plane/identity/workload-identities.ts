@@ -23,7 +23,7 @@ import { matchesSubject, patternProblem } from "./subject-pattern.ts";
 import type { WorkloadIdentity, WorkloadRule, WorkloadStore } from "./workload-store.ts";
 
 export const workloadLimits = {
-  /** Of an account. */
+  /** Maximum per account. */
   rules: 50,
   /** Valid keys of a rule. */
   live: 100,
@@ -140,7 +140,7 @@ export function createWorkloadIdentities(deps: WorkloadDeps) {
       const exchange = {
         id: randomId<"exchange">(20),
         rule: id,
-        // Of the signed part: a signature has several spellings.
+        // Hash of the signed part only: a signature has several spellings.
         tokenHash: createHash("sha256")
           .update(token.slice(0, token.lastIndexOf(".")))
           .digest(),

@@ -42,7 +42,7 @@ export interface WorkloadStore {
   /** Oldest first. */
   list(account: AccountId): Promise<readonly WorkloadIdentity[]>;
   get(account: AccountId, id: string): Promise<WorkloadIdentity | undefined>;
-  /** Of any live account. */
+  /** Finds a rule of any live account. */
   find(id: string): Promise<WorkloadIdentity | undefined>;
   /** Audited. Ends with the member who acts. */
   create(

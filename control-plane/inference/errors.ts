@@ -19,7 +19,7 @@ export class ModelNotFound extends ServiceError {
   }
 }
 
-/** Of those that differ in at most a sixth of their letters, the one with the fewest. Letter case does not count. */
+/** The name that differs in the fewest letters, at most in a sixth of them. Letter case does not count. */
 function nearest(name: string, known: readonly { readonly name: string }[]): string | undefined {
   const distances = known.map(({ name: one }) => ({ one, letters: distance(name.toLowerCase(), one.toLowerCase()) }));
   return distances.filter(({ one, letters }) => letters <= one.length / 6).sort((a, b) => a.letters - b.letters)[0]

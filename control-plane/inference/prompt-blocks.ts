@@ -15,7 +15,7 @@ const tailBytes = 65_536;
 const assistant = Buffer.from('"assistant"');
 const role = Buffer.from('"role"');
 const openingBrace = 0x7b;
-/** Of the beginning of a message, up to its role. */
+/** Size of the beginning of a message, up to its role. */
 const messageBytes = 32;
 /** Parts hashed of a block, at equal distances: together all of the smallest block. */
 const runs = 8;

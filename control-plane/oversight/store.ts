@@ -75,7 +75,7 @@ export interface DatabaseBackup {
   readonly file: string;
   readonly takenAt: Date;
   readonly sizeBytes: number;
-  /** Of all tables. */
+  /** Rows of all tables. */
   readonly rows: number;
   /** Version of Stoker that created it. */
   readonly version: string;

@@ -98,7 +98,7 @@ export type DeliveryState = "pending" | "delivered" | "exhausted";
 
 export interface DeliveryRecord {
   readonly webhookId: string;
-  /** Of an event: the id of the delivery. */
+  /** For an event, the id of the delivery. */
   readonly requestId: RequestId;
   /** Such as `limit.alert`; null: the result of a request. */
   readonly event: string | null;

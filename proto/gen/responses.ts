@@ -5059,7 +5059,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -5175,7 +5175,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -5412,7 +5412,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -5528,7 +5528,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -5809,7 +5809,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -5954,7 +5954,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -6070,7 +6070,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -6250,7 +6250,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -6395,7 +6395,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -6966,7 +6966,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -7137,7 +7137,7 @@ export interface Responses {
       taken_at: string;
       size_bytes: number;
       /**
-       * Of all tables
+       * Rows of all tables
        */
       rows: number;
       /**
@@ -7451,7 +7451,7 @@ export interface Responses {
      */
     authority: {
       /**
-       * Of its certificate, base64url; the last part of each join token
+       * SHA-256 of its certificate, base64url; the last part of each join token
        */
       sha256: string;
       /**
@@ -8555,7 +8555,7 @@ export interface Responses {
         }[];
       };
       /**
-       * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+       * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
        */
       price?: {
         /**
@@ -8704,7 +8704,7 @@ export interface Responses {
         }[];
       };
       /**
-       * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+       * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
        */
       price?: {
         /**
@@ -8853,7 +8853,7 @@ export interface Responses {
         }[];
       };
       /**
-       * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+       * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
        */
       price?: {
         /**
@@ -9001,7 +9001,7 @@ export interface Responses {
       }[];
     };
     /**
-     * Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
+     * Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}
      */
     price?: {
       /**
@@ -9697,11 +9697,11 @@ export interface Responses {
       succeeded: number;
       errored: number;
       /**
-       * Of a canceled batch: all without a message. Its results say which failed
+       * In a canceled batch all without a message. Its results say which failed
        */
       canceled: number;
       /**
-       * Of an expired batch: all without a message. Its results say which failed
+       * In an expired batch all without a message. Its results say which failed
        */
       expired: number;
     };
@@ -9737,11 +9737,11 @@ export interface Responses {
         succeeded: number;
         errored: number;
         /**
-         * Of a canceled batch: all without a message. Its results say which failed
+         * In a canceled batch all without a message. Its results say which failed
          */
         canceled: number;
         /**
-         * Of an expired batch: all without a message. Its results say which failed
+         * In an expired batch all without a message. Its results say which failed
          */
         expired: number;
       };
@@ -9780,11 +9780,11 @@ export interface Responses {
       succeeded: number;
       errored: number;
       /**
-       * Of a canceled batch: all without a message. Its results say which failed
+       * In a canceled batch all without a message. Its results say which failed
        */
       canceled: number;
       /**
-       * Of an expired batch: all without a message. Its results say which failed
+       * In an expired batch all without a message. Its results say which failed
        */
       expired: number;
     };
@@ -9823,11 +9823,11 @@ export interface Responses {
       succeeded: number;
       errored: number;
       /**
-       * Of a canceled batch: all without a message. Its results say which failed
+       * In a canceled batch all without a message. Its results say which failed
        */
       canceled: number;
       /**
-       * Of an expired batch: all without a message. Its results say which failed
+       * In an expired batch all without a message. Its results say which failed
        */
       expired: number;
     };

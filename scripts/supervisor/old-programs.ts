@@ -10,7 +10,7 @@ const fetchLimitMs = 300_000;
 
 interface OldPackage {
   readonly version: string;
-  /** Of package-lock.json. */
+  /** Digests in package-lock.json. */
   readonly integrity: Readonly<Record<string, string>>;
 }
 

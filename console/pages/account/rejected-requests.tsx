@@ -22,9 +22,9 @@ const text = all.rejected;
 const maxRows = 200;
 
 interface RejectedListProps {
-  /** Of the API, with its filters. */
+  /** Path in the API, with its filters. */
   readonly path: string;
-  /** Of the console's list. */
+  /** Folder of the console's list. */
   readonly folder: string;
   readonly keyNames: ReadonlyMap<string, string>;
   readonly filters?: ReactNode;

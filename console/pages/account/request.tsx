@@ -36,9 +36,9 @@ export function RequestPage(): ReactNode {
 
 interface RequestDetailsProps {
   readonly id: string;
-  /** Of the API. */
+  /** Path in the API. */
   readonly path: string;
-  /** Of the console's list. */
+  /** Folder of the console's list. */
   readonly folder: string;
   readonly keyName?: (id: string) => string | undefined;
 }

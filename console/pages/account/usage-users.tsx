@@ -25,7 +25,7 @@ interface UsageByUserProps {
   readonly metric: Metric;
   readonly model: string;
   readonly apiKey: string;
-  /** Of all requests, for the chart while no end user is chosen. */
+  /** Days of all requests, for the chart while no end user is chosen. */
   readonly all: Query<Days>;
 }
 

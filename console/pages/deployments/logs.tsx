@@ -39,7 +39,7 @@ const minuteMs = 60_000;
 
 interface LogsProps {
   readonly id: string;
-  /** Of the request, for an operator who reads the log of a customer. */
+  /** Headers of the request, for an operator who reads the log of a customer. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 

@@ -166,7 +166,7 @@ const byUse = (a: CatalogueModel, b: CatalogueModel): number =>
 interface CatalogueCardsProps {
   readonly models: readonly CatalogueModel[];
   readonly chosen: string | undefined;
-  /** Of the form. */
+  /** Source chosen in the form. */
   readonly source: string;
   readonly onChoose: (model: CatalogueModel) => void;
   readonly onFound: (model: HubModel) => void;

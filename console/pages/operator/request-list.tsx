@@ -52,7 +52,7 @@ export function RequestList({ account }: { account: string }): ReactNode {
   );
 }
 
-/** Of all accounts. */
+/** Failed requests of all accounts. */
 export function FailureList(): ReactNode {
   const [from, setFrom] = useFilter("from");
   const query = new URLSearchParams({ from: from || "now-1h", limit: "200" });

@@ -66,7 +66,7 @@ interface RunFiguresProps {
   readonly parts?: readonly (string | undefined)[];
 }
 
-/** Of a request that is not a chat. */
+/** Figures of a request that is not a chat. */
 export function RunFigures({ requestId, totalMs, costUsd, parts = [] }: RunFiguresProps): ReactNode {
   const charged = useCharged(costUsd === undefined ? requestId : "");
   const cost = costUsd ?? charged;

@@ -30,7 +30,7 @@ function withStyleNonce(open: () => void): void {
 }
 
 interface TerminalViewProps {
-  /** Of the container or agent instance in the API. */
+  /** Path of the container or agent instance in the API. */
   readonly path: string;
   /** Why it ended: an exit code in words, or an error. */
   readonly onEnd: (why: string) => void;

@@ -224,7 +224,7 @@ export const DeploymentRecord = Type.Object({
       },
       {
         description:
-          "Of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}",
+          "Price of one instance with GPUs of its own, before discounts. Only in the answer of GET /deploy/{deploy_id}",
       },
     ),
   ),

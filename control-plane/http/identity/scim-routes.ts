@@ -21,7 +21,7 @@ interface Asked {
   readonly id: string;
   readonly body: unknown;
   readonly query: Readonly<Record<string, string | undefined>>;
-  /** Of the SCIM service. */
+  /** Base URL of the SCIM service. */
   readonly base: string;
 }
 

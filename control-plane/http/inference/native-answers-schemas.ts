@@ -66,7 +66,9 @@ const byTask: Readonly<Record<string, Fields>> = {
 export const nativeAnswerOf = (task: string): TSchema => Type.Object({ ...byTask[task], ...NativeAnswer.properties });
 
 export const TokenEvent = Type.Object({
-  index: Type.Optional(Type.Integer({ minimum: 0, description: "Of which response, with several `num_responses`" })),
+  index: Type.Optional(
+    Type.Integer({ minimum: 0, description: "Number of the response, with several `num_responses`" }),
+  ),
   token: Type.Object({
     id: Type.Integer(),
     text: Type.String(),

@@ -39,7 +39,7 @@ export interface Variant {
   readonly answer: unknown;
 }
 
-const NamedVoice = Type.Object({ voice_id: Type.String({ minLength: 1, description: "Of the path" }) });
+const NamedVoice = Type.Object({ voice_id: Type.String({ minLength: 1, description: "Voice in the path" }) });
 const AudioOut = Type.String({ contentMediaType: "audio/wav", description: "The bytes of the audio" });
 const usage = { prompt_tokens: 6, completion_tokens: 3, total_tokens: 9, estimated_cost: 0.0000004 };
 const completion = { id: "cmpl-8f3b", created: 1_786_000_000, model: "org/model", usage };

@@ -88,7 +88,7 @@ const BackupBody = Type.Object({
   file: Type.String(),
   taken_at: time("Moment of its content"),
   size_bytes: Type.Integer(),
-  rows: Type.Integer({ description: "Of all tables" }),
+  rows: Type.Integer({ description: "Rows of all tables" }),
   version: Type.String({ description: "Version of Stoker that created it" }),
   verified_at: orNull(time("Last trial restore that succeeded; null: none yet")),
 });

@@ -47,7 +47,7 @@ const EnrolmentAnswer = Type.Object({
   ),
   authority: Type.Object(
     {
-      sha256: Type.String({ description: "Of its certificate, base64url; the last part of each join token" }),
+      sha256: Type.String({ description: "SHA-256 of its certificate, base64url; the last part of each join token" }),
       expires_at: time("End of its certificate"),
       node_certificate_hours: Type.Number({
         description: "Life of a host's certificate; renewed after two thirds of it",

@@ -85,7 +85,7 @@ const listedFields = {
   display_name: Type.String(),
   revision: Type.Integer(),
 };
-/** Of either kind: the limits of the other are null. */
+/** A limit of either kind: those of the other kind are null. */
 const OwnLimitRequest = Type.Object({
   ...requestFields,
   kind: Type.Unsafe<LimitKind>({ type: "string", enum: ["rate", "gpu"] }),

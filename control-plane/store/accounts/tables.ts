@@ -104,7 +104,7 @@ export interface AccountTables {
     accountId: AccountId;
     /** Null: a service account. */
     personId: AccountId | null;
-    /** Of a service account; empty for a person. */
+    /** Name of a service account; empty for a person. */
     name: string;
     role: MemberRole;
     source: MemberSource;

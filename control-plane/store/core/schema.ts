@@ -40,12 +40,12 @@ interface CoreTables {
   /** Backups of this database that succeeded, by the name of the file. */
   databaseBackup: {
     file: string;
-    /** Of the snapshot. */
+    /** Time of the snapshot. */
     takenAt: Time;
     sizeBytes: bigint;
-    /** Of all tables. */
+    /** Rows of all tables. */
     rowCount: bigint;
-    /** Of Stoker. */
+    /** Version of Stoker. */
     version: string;
     /** Last trial restore that succeeded; null: none yet. */
     verifiedAt: Time | null;

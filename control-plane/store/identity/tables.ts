@@ -52,7 +52,7 @@ export interface IdentityTables {
     /** Signed in by another proof than a provider's. */
     isLinkedByOwner: Generated<boolean>;
     isActive: Generated<boolean>;
-    /** Of SCIM. */
+    /** Set by SCIM. */
     userName: Generated<string | null>;
     externalId: Generated<string | null>;
     givenName: Generated<string>;

@@ -230,7 +230,7 @@ export interface WorkTables {
     link: Generated<MailLink | null>;
     state: "pending" | "sent" | "failed";
     attempts: number;
-    /** Of the last attempt; empty: none, or it succeeded. */
+    /** Error of the last attempt; empty: none, or it succeeded. */
     error: string;
     dueAt: DefaultTime;
     createdAt: DefaultTime;

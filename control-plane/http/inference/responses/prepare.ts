@@ -69,9 +69,9 @@ async function lookedUp(
 
 /** What a request refers to. */
 interface Referred {
-  /** Of earlier responses. */
+  /** Items of earlier responses. */
   readonly before: Items;
-  /** Of this request. */
+  /** Items of this request. */
   readonly own: Items;
   readonly seal: ReasoningSeal | undefined;
 }

@@ -77,7 +77,7 @@ const Tool = {
     strict: { type: ["boolean", "null"] },
     tools: {
       type: "array",
-      description: "Of a namespace",
+      description: "Tools of a namespace",
       items: { type: "object", required: ["type"] },
       maxItems: 1_000,
     },
