@@ -24,7 +24,7 @@ it("refuses every change of an issued invoice and its lines, except that it is p
     "delete from invoice_line",
     "update invoice_line set cost = 1",
     "delete from invoice",
-    "truncate invoice, invoice_line, charge",
+    "truncate invoice, invoice_line, charge, invoice_statement",
   ];
   for (const statement of attempts)
     await expect(pool.query(statement), statement).rejects.toThrow(/immutable|append only/);
