@@ -1,5 +1,5 @@
 // CPU of control plane and agent with traces on, beside the same without, per request: four installations before their own engine
-// stand-ins take turns in each round, and are started anew a few times: two processes that do the same differ by more than a tenth for as long
+// stand-ins take turns in each round, and are restarted a few times: two processes that do the same differ by more than a tenth for as long
 // as they run. The collector is a server in this process that reads and drops what it gets.
 import { once } from "node:events";
 import { createServer } from "node:http";

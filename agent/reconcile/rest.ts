@@ -24,7 +24,7 @@ type Seen = Pick<View, "observed" | "facts" | "unsettled" | "uses" | "controlTim
 const awaitedMs = 15_000;
 /** Shares are fractions of one GPU. */
 const tolerance = 1e-6;
-/** What a process keeps of a GPU while its model sleeps: the context of the driver. */
+/** GPU memory of a process whose model sleeps: the driver's context. */
 const asleepGpuBytes = 512 * 1024 * 1024;
 
 /** Minimum time awake of an instance that was not woken, and of one whose wake took longer. */

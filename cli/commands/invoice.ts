@@ -129,14 +129,20 @@ const resultOf = (verdict: InvoiceVerdict, problems: readonly string[], isWhole:
   corrections: verdict.corrections,
   total_nano_usd: String(verdict.total),
   lines: verdict.lines.map(({ key, model, priceVersion, discount, cost }) => ({
-    ...{ key_id: key, model, discount_id: discount },
+    key_id: key,
+    model,
+    discount_id: discount,
     price_version: String(priceVersion),
     cost_nano_usd: String(cost),
   })),
   prices: verdict.prices.map((price) => ({
-    ...{ price_version: price.version, kind: price.kind, subject: price.subject },
+    price_version: price.version,
+    kind: price.kind,
+    subject: price.subject,
     rates_nano_usd: Object.fromEntries(ratesOf(price).map(([name, rate]) => [name, String(rate)])),
-    ...{ priority_percent: price.priority, flex_percent: price.flex, effective_from_us: price.fromUs },
+    priority_percent: price.priority,
+    flex_percent: price.flex,
+    effective_from_us: price.fromUs,
     effective_until_us: Number.isFinite(price.untilUs) ? price.untilUs : null,
   })),
   adapters: verdict.adapters,
@@ -171,7 +177,7 @@ function summaryOf(verdict: InvoiceVerdict): string {
 /** Maximum of lines about rates; `--json` shows all. */
 const maxRateLines = 100;
 
-/** What costs were recomputed from, so that a reader can compare it with the published prices. */
+/** Prices, adapters and discounts of the computation, to compare with the published ones. */
 function rateLines({ prices, adapters, adapterPercent, discounts }: InvoiceVerdict): string[] {
   const lines = [
     ...prices.map(

@@ -171,7 +171,7 @@ export const exportRunning = () =>
 
 /** Exports that run at the same time in a process: each reads and hashes records beside the settlements. */
 const maxExports = 4;
-/** Exports of a current month do not seal it again sooner: every segment is kept for ever. */
+/** Minimum time between two segments that exports of the current month seal. Segments are never deleted. */
 const exportAgeMs = 15 * 60_000;
 /** Accounts and months whose difference was logged by this process. */
 const maxLogged = 10_000;
@@ -423,7 +423,9 @@ const segmentLine = ({
   signature,
 }: SealedSegment) =>
   jsonLine("segment", {
-    ...{ segment, records, corrections },
+    segment,
+    records,
+    corrections,
     charged: String(charged),
     through_us: throughUs,
     hash,

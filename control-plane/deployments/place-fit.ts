@@ -53,13 +53,18 @@ function inTurn(want: Want, host: HostView): Fit | undefined {
   if (lacksMemory(host, grantBytes)) return undefined;
   const gpus = [fewest.gpu];
   return {
-    ...{ host: host.id, revision: host.revision, gpus, grantBytes, left: -fewest.freeBytes },
+    host: host.id,
+    revision: host.revision,
+    gpus,
+    grantBytes,
+    left: -fewest.freeBytes,
     ...partInTurn(want, host, gpus),
-    ...{ isJoining: false, isInTurn: true },
+    isJoining: false,
+    isInTurn: true,
   };
 }
 
-/** What it has of the GPU while it is awake: its part where its memory is bounded, so that others of its account fit beside it. */
+/** Share of the GPU while awake: a part if its memory is bounded, so that other instances of its account fit. */
 function partInTurn(want: Want, host: HostView, [gpu]: readonly Gpu[]): Pick<Placed, "gpuShare" | "gpuMemoryBytes"> {
   const isBounded = want.isMemoryBound === true && isPartial(want) && host.inventory.wakesByAccount === true;
   if (!gpu || !isBounded || isProcessorSlot(gpu)) return { gpuShare: 1, gpuMemoryBytes: 0 };

@@ -20,7 +20,7 @@ export class Stitch {
   readonly #sent = new Map<string, string>();
   /** Characters of `#sent` that the new run has repeated. */
   readonly #repeated = new Map<string, number>();
-  /** What is sent once: roles, beginnings of calls, ends of choices, usage. */
+  /** Parts that a stream has only once: roles, starts of calls, ends of choices, usage. */
   readonly #once = new Set<string>();
   #id: unknown;
   #created: unknown;

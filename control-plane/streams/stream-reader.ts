@@ -25,7 +25,6 @@ export interface ReaderDeps {
   readonly run: StreamRun | undefined;
   /** Counts stored bytes that are read. False: the account has read too many. */
   readonly mayRead: (bytes: number) => boolean;
-  readonly onClosed: () => void;
 }
 
 export class StreamReader {
@@ -33,17 +32,15 @@ export class StreamReader {
   readonly #seal: PieceSeal;
   readonly #id: RequestId;
   readonly #mayRead: (bytes: number) => boolean;
-  readonly #onClosed: () => void;
   #run: StreamRun | undefined;
   #notedMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
-  constructor({ store, seal, id, run, mayRead, onClosed }: ReaderDeps) {
+  constructor({ store, seal, id, run, mayRead }: ReaderDeps) {
     this.#store = store;
     this.#seal = seal;
     this.#id = id;
     this.#mayRead = mayRead;
-    this.#onClosed = onClosed;
     this.#run = run;
     run?.addReader();
   }
@@ -65,7 +62,6 @@ export class StreamReader {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#run?.removeReader();
-    this.#onClosed();
   }
 
   /** Undefined: no run here has the answer. */

@@ -148,14 +148,14 @@ export class StreamRun {
     await this.stored();
     if (this.#end) return;
     this.#over({ kind: "refused", error });
-    await this.#unlessAway(this.#deps.store.release(this.#deps.claim, hasRun));
+    await this.#tolerate(this.#deps.store.release(this.#deps.claim, hasRun));
   }
 
   /** Nothing was sent: a repeated request starts again. Readers here get `error`. */
   async abandon(error: unknown): Promise<void> {
     if (this.#end) return;
     this.#over({ kind: "refused", error });
-    await this.#unlessAway(this.#deps.store.abandon(this.#deps.claim));
+    await this.#tolerate(this.#deps.store.abandon(this.#deps.claim));
   }
 
   // Readers' side.
@@ -238,11 +238,11 @@ export class StreamRun {
     await this.stored();
     if (this.#end) return;
     this.#over({ kind: "ended" });
-    await this.#unlessAway(store.end(claim, seal.spent()));
+    await this.#tolerate(store.end(claim, seal.spent()));
   }
 
-  /** While the database is away, the claim expires: the next run finds what this one stored. */
-  async #unlessAway(written: Promise<void>): Promise<void> {
+  /** Logs an error of the database: the claim then expires, and the next run finds what this one stored. */
+  async #tolerate(written: Promise<void>): Promise<void> {
     await written.catch((err: unknown) =>
       this.#deps.log.warn({ err, requestId: this.#deps.id }, "could not end a run of a stream"),
     );

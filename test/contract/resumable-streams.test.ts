@@ -1,6 +1,6 @@
 // Streams that a client continues: what it sends, what it gets, and what is refused.
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { frame, gateAfter } from "../fakes/agent-data-plane.ts";
 import { chat, type Edge, startEdge } from "../fakes/edge.ts";
 import { eventsOf, type StreamEvent, textOf } from "../fakes/resuming-client.ts";
@@ -99,6 +99,19 @@ describe("a client that leaves", () => {
     expect(textOf([...got, ...(await read(await second))])).toBe(words.join(""));
     expect(edge.agent.asked).toHaveLength(1);
     expect(edge.agent.asked[0]?.abortedAtMs).toBeUndefined();
+  });
+});
+
+describe("an account", () => {
+  it("has 100 clients at a time", async () => {
+    const { gate, release } = gateAfter(0);
+    edge.agent.script({ kind: "stream", frames: wordFrames, gate });
+    const open = Array.from({ length: 100 }, () => send(randomUUID()));
+    await vi.waitFor(() => expect(edge.agent.asked).toHaveLength(100), { timeout: 20_000 });
+    expect(await errorOf(await send(randomUUID()))).toEqual([429, "resumable_streams_full"]);
+    release();
+    for (const one of open) expect(textOf(await read(await one))).toBe(words.join(""));
+    await vi.waitFor(async () => expect((await send(randomUUID())).status).toBe(200));
   });
 });
 

@@ -52,5 +52,6 @@ export function createIdempotencyStore(db: Db): IdempotencyStore {
   });
 }
 
-const isHeldBy = ({ account, route, key, claim }: IdempotencyClaim) =>
+/** True for the row whose claim is still this one. */
+export const isHeldBy = ({ account, route, key, claim }: IdempotencyClaim) =>
   sql<boolean>`account_id = ${account} and route = ${route} and key = ${key} and claim_id = ${claim}`;

@@ -5,6 +5,7 @@ import type { StreamStore } from "../../streams/store.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, interval, now } from "../core/time.ts";
+import { createIdempotencyStore, isHeldBy } from "./idempotency-store.ts";
 
 /** Read at once. */
 const maxPieces = 256;
@@ -12,6 +13,7 @@ const maxPartBytes = 256 * 1024;
 
 /** Streams are rows of idempotency keys. */
 export function createStreamStore(db: Db): StreamStore {
+  const keys = createIdempotencyStore(db);
   return asked<StreamStore>({
     async claim({ account, route, key, claim, id, bodyHash, lockMs, keepMs }) {
       await db
@@ -57,13 +59,8 @@ export function createStreamStore(db: Db): StreamStore {
       await db.updateTable("idempotency").set({ lockedUntil: now, runs }).where(isHeldBy(claim)).execute();
     },
 
-    async abandon(claim) {
-      await db.deleteFrom("idempotency").where(isHeldBy(claim)).execute();
-    },
-
-    async end(claim, answer) {
-      await db.updateTable("idempotency").set({ answer }).where(isHeldBy(claim)).execute();
-    },
+    abandon: keys.abandon,
+    end: keys.finish,
 
     async append(pieces) {
       // The lock makes a run that takes over wait until these pieces can be read, or these find that it has.
@@ -118,5 +115,3 @@ export function createStreamStore(db: Db): StreamStore {
 
 const isOf = ({ account, route, key }: Omit<IdempotencyClaim, "claim">) =>
   sql<boolean>`account_id = ${account} and route = ${route} and key = ${key}`;
-
-const isHeldBy = (claim: IdempotencyClaim) => sql<boolean>`${isOf(claim)} and claim_id = ${claim.claim}`;

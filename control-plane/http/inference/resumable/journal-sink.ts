@@ -92,7 +92,7 @@ export class JournalSink implements AnswerSink {
     const payload = payloadOf(frame);
     if (!payload || this.brokenBy !== undefined || this.hasDiverged) return [];
     if (payload.indexOf('"error"') >= 0 && this.#isError(payload.toString())) return [];
-    // Written anew: engines add names and use other line ends.
+    // Rebuilt, because engines add event names and use other line ends.
     if (!this.#stitch) return [frameOf(payload)];
     try {
       const data = this.#stitch.next(payload.toString());

@@ -52,19 +52,21 @@ export async function relayResumable(
     if (!isKeyed(request)) throw streamKeyMissing();
     if (isStored(request.body)) throw notResumable();
     const keyed = keyedRequest(`${state.meter.method} ${state.meter.route}`, request, state.caller as Caller);
-    let begun = await deps.streams.begin(keyed, state.requestId, after > 0);
-    // One id for all requests of a stream: the names in its events, its attempts and its usage have it.
-    state.continues(begun.stream);
-    known = await resumableOf(read, begun);
-    client = new NumberedSink(res, state, after);
-    const feed = new Feed(client, known.through?.(client) ?? client, state);
-    for (;;) {
-      const trace = begun.run && start(spine, deps, known, begun.run, state);
-      const { reader } = begun;
-      const isWhole = await feed.readFrom(reader, trace).finally(() => reader.close());
-      if (isWhole) return;
-      begun = await deps.streams.begin(keyed, state.requestId, true);
-    }
+    await deps.streams.clients.run(keyed.account, async () => {
+      let begun = await deps.streams.begin(keyed, state.requestId, after > 0);
+      // One id for all requests of a stream: the names in its events, its attempts and its usage have it.
+      state.continues(begun.stream);
+      known = await resumableOf(read, begun);
+      client = new NumberedSink(res, state, after);
+      const feed = new Feed(client, known.through?.(client) ?? client, state);
+      for (;;) {
+        const trace = begun.run && start(spine, deps, known, begun.run, state);
+        const { reader } = begun;
+        const isWhole = await feed.readFrom(reader, trace).finally(() => reader.close());
+        if (isWhole) return;
+        begun = await deps.streams.begin(keyed, state.requestId, true);
+      }
+    });
   } catch (error) {
     answerError(error, client ?? new NumberedSink(res, state, 0), state, res, streamErrorOf(known));
   }
