@@ -3,7 +3,7 @@
 /** Paths under `test/`, each with tests of the same promise that run at every change: `file > title of its test or suite`. */
 export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "chaos/adapter-swap": [
-    "e2e/spine/adapter > is served after its engine was killed while it loads, and so is its base",
+    "e2e/spine/adapter > is still served after kill -9 of the agent, without being loaded again",
     "integration/agent/adapters > are loaded again into an engine that was started anew",
   ],
   "chaos/hub-away": [
@@ -15,8 +15,42 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/billing/budgets > of USD 0.01 is never passed by 500 parallel requests on two replicas while a third dies, and none of it stays stranded",
   ],
   "chaos/sleep": [
-    "e2e/sleep/sleep > is started again when its engine is killed asleep, and serves the request that waits",
+    "e2e/runtime/sleep > keeps no contexts while it sleeps, and generates the same text after each wake",
     "integration/agent/sleep > starts an instance again whose process is killed while it wakes",
+  ],
+  "chaos/clock-step": [
+    "unit/agent/session/clock-and-reconnect > advances with the monotonic clock, whatever the wall clock does",
+    "unit/agent/metering/gpu-meter > never overlaps, shrinks or exceeds what the monotonic clock saw, whatever control-plane time does",
+    "integration/fleet/registration > has the database's time where the wall clock is off by %d ms",
+    "integration/webhooks/delivery > are signed at the database's time where the wall clock of the control plane is an hour ahead",
+  ],
+  "chaos/database-frozen": [
+    "chaos/database-away > returns 503 from management at once, continues inference within its slices, loses nothing, and recovers unaided",
+    "integration/store/frozen > rejects work in progress, waiting and new while PostgreSQL is frozen, and works again afterwards",
+  ],
+  "chaos/database-full": [
+    "chaos/database-away > returns 503 from management at once, continues inference within its slices, loses nothing, and recovers unaided",
+    "integration/agent-ingress/full-disk > writes ten times the disk's size of records that are acknowledged, with a log below an eighth of it",
+  ],
+  "chaos/agent-killed-after-record": [
+    "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
+    "integration/billing/lost-attempts > bills what was delivered once the host has been lost for a minute, and a late record changes no bill",
+  ],
+  "chaos/agent-stopped": [
+    "integration/fleet/sessions > gets no new routes after its lease, is replaced after the longer silence, and loses its copy when it returns",
+    "integration/fleet/sessions > is not replaced when most hosts fall silent together",
+    "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
+  ],
+  "chaos/batch-killed": [
+    "integration/batches/runner > a batch with two jobs at two control planes is run by one of them, and no line twice",
+    "integration/batches/runner > jobs lost with the queue are created again from the table, also while a batch runs",
+    "conformance/batch-queue > goes on after its server was killed or wiped, and what runs is not disturbed",
+    "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
+  ],
+  "chaos/revocation": [
+    "integration/accounts/accounts > stops within 2 s of a revocation by another replica",
+    "integration/accounts/operator > reach every replica's key cache in under two seconds, and so does lifting them",
+    "integration/accounts/scoped-jwt > a revoked key",
   ],
   "contract/relay-alone": ["contract/relay > over one connection per agent"],
   // The next eight build images. So does `docker/vllm-image`.
@@ -57,7 +91,7 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   ],
   "docker/agent-killed": [
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
-    "docker/agent-instance > survives kill -9 of its agent in the middle of a restore: one whole content, and the next one goes through",
+    "integration/agent-backups/filesystem > a restore killed when %s leaves one whole content: the %s",
   ],
   "docker/engine-restarted": [
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
@@ -66,6 +100,15 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/agent/foreign-engines > the plan of %s %s",
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
     "integration/agent/stop-order > closes the gate, waits for the drain deadline, cuts, and kills an engine with its child that ignore SIGTERM",
+  ],
+  "docker/agent-instance": [
+    "docker/conformance > on a real engine, the",
+    "integration/agent-backups/filesystem > a restore killed when %s leaves one whole content: the %s",
+    "integration/agent-backups/filesystem > a backup killed when %s leaves the data and no half backup",
+  ],
+  "docker/terminal": [
+    "docker/shell > runs what is typed, knows its size and reports the shell's exit code",
+    "integration/agent-instances/terminal > passes what is typed and printed, the size and the exit code",
   ],
   "e2e/runtime/adapters": ["e2e/spine/adapter > serves like its reference on the running base, which serves as before"],
   "e2e/runtime/demo-lines": ["e2e/spine/real-model > is called by the lines of its record as they stand"],
@@ -94,7 +137,8 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   ],
   "e2e/runtime/word-times": ["unit/runtime/tasks/align-tokens > tokens found again in their text"],
   "e2e/sleep/ten-models": [
-    "e2e/sleep/sleep > gives its memory up, stays deployed, and answers the next request from the same process",
+    "integration/agent/sleep > has one of two awake on one GPU, whichever is awaited, and restarts neither",
+    "e2e/runtime/sleep > keeps no contexts while it sleeps, and generates the same text after each wake",
   ],
   "e2e/spine/embedding-model": [
     "e2e/runtime/gateway-tasks > serves the official client with the reference's vectors, and costs what its tokens cost",
@@ -126,6 +170,17 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "e2e/upgrade/side-by-side": [
     "integration/store/migrations > has the same catalogue after the upgrade as a new database, and retains every row",
   ],
+  "e2e/scaling/scaling": [
+    "integration/deployments/wake > is woken once by fifty callers at two replicas, who see its progress",
+    "integration/deployments/rollout > starts a new instance beside the old one, which retains its arguments and requests until the new one serves",
+    "integration/deployments/rollout > changes the instance in place if no other GPU is free",
+    "unit/simulator/scaling > the autoscaler",
+  ],
+  "e2e/sleep/sleep": [
+    "integration/agent/sleep > puts an unused instance to sleep and wakes it for a request, in one process",
+    "integration/agent/sleep > starts an instance again whose process is killed while it wakes",
+    "e2e/runtime/sleep > keeps no contexts while it sleeps, and generates the same text after each wake",
+  ],
   // The next three need programs that Go builds in 20 minutes (scripts/go-tools.sh kubernetes).
   "conformance/kubernetes-driver": [
     "unit/agent/kubernetes/pod-of-plan > the Pod of a plan",
@@ -140,7 +195,7 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   ],
   "integration/metrics/alerts": [
     "unit/deploy/alerts > each alert asks for metrics that a page has, and says in a sentence what is wrong",
-    "integration/metrics/prometheus > scrapes control planes, agents and engines, and loads every alert",
+    "unit/deploy/alerts > each alert has a test of its own, which expects it and no other",
   ],
   "integration/accounts/backup-refusals": [
     "integration/accounts/backup-restore > leaves database and secrets unchanged if the backup is damaged",
@@ -154,7 +209,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "security/second-factors > uses only the code that finishes the sign-in when two come at once",
     "security/second-factors > signs in alone where it verified its user, and beside the password where it did not",
   ],
-  "integration/clients/every-client": ["integration/clients/clients > clients of other people's making"],
+  "integration/clients/every-client": [
+    "contract/openai-client > the official client",
+    "contract/anthropic-client > Anthropic's client",
+  ],
   "integration/clients/socket-clients": [
     "contract/realtime > transcribes what the client commits, billed like the same audio over HTTP",
     "contract/stream-input > speaks its text in pieces, billed by the character like the same text over HTTP",
@@ -162,6 +220,66 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "integration/clients/stream-events": [
     "contract/responses-client > streams text",
     "contract/anthropic-client > streams named events in order",
+  ],
+  "integration/console/account": [
+    "integration/console/console > shows the first key of a new account",
+    "contract/token-statuses > API keys and scoped tokens",
+  ],
+  "integration/console/fleet": [
+    "integration/console/console > finds an account, suspends it with a reason and lifts the suspension",
+    "contract/host-statuses > hosts and what runs on them",
+    "contract/node-operation-statuses > hosts taken out of use",
+  ],
+  "integration/console/members": [
+    "contract/member-statuses > lead a person into the organization, with a key that is theirs and ends when they leave",
+    "contract/login-pages > offers the person's organizations, and gives a key of the one that is chosen and no other",
+  ],
+  "integration/console/operator": [
+    "integration/console/console > finds an account, suspends it with a reason and lifts the suspension",
+    "contract/act-as > is one entry of the audit log, with the operator",
+  ],
+  "integration/clients/clients": [
+    "contract/openai-client > the official client",
+    "contract/responses-client > the official client",
+    "contract/anthropic-client > Anthropic's client",
+    "contract/cli-model > the command line",
+  ],
+  "integration/control-plane/audio-sockets": [
+    "contract/realtime > ends when the key is revoked",
+    "contract/realtime > transcribes what the client commits, billed like the same audio over HTTP",
+    "contract/stream-input > speaks its text in pieces, billed by the character like the same text over HTTP",
+  ],
+  "integration/replicas/two-control-planes": [
+    "integration/replicas/workers > answers requests from both, and shows the metrics of both on one page",
+    "integration/fleet/sessions > is ended when a newer one of the same host begins, also at another replica, and then writes nothing",
+    "integration/fleet/sessions > stores its reported leases for every replica",
+    "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
+  ],
+  "integration/agent-backups/s3": ["integration/agent-backups/filesystem > on the filesystem store"],
+  "integration/metrics/prometheus": [
+    "unit/deploy/alerts > each alert asks for metrics that a page has, and says in a sentence what is wrong",
+    "unit/control-plane/http/series-budget > the page is as Prometheus's own linter wants it",
+  ],
+  "integration/tracing/one-trace": [
+    "unit/proto/trace-sampler > a trace sampler",
+    "unit/proto/trace-context > traceHeaders",
+  ],
+  "integration/oversight/silent-host": [
+    "integration/fleet/sessions > gets no new routes after its lease, is replaced after the longer silence, and loses its copy when it returns",
+    "unit/control-plane/oversight/judge > is a host that is silent, the more so once it is lost, but not a revoked one",
+  ],
+  "integration/accounts/key-limits": [
+    "integration/replicas/workers > enforces the rate limit of a key across both",
+    "chaos/redis-away > applies at both when the operator sets it at one, and counts what runs at the other",
+  ],
+  "integration/agent-backups/slow-unpack": ["integration/agent-backups/filesystem > on the filesystem store"],
+  "integration/fleet/herd": [
+    "unit/agent/session/clock-and-reconnect > waits between 0 and 1 s doubled per failure, at most 30 s",
+    "integration/fleet/sessions > routes from its first second and moves nothing, however long it was down",
+  ],
+  "integration/canary": [
+    "contract/token-canaries > no secret of a request to the routes of keys and tokens is logged or told back",
+    "unit/agent/process/redact > a line that leaves this host",
   ],
 };
 

@@ -8,7 +8,7 @@ import { isNightly, longer } from "../fakes/nightly.ts";
 import { hasRedis, startRedis, withoutRedis } from "../fakes/redis.ts";
 import { startWebhookReceiver, verified, type WebhookReceiver } from "../fakes/webhook-receiver.ts";
 
-const count = longer(60, 500);
+const count = longer(30, 500);
 const more = 250;
 const patient = { timeout: 120_000, interval: 200 };
 let world: ExternalStack;

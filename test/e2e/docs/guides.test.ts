@@ -22,7 +22,10 @@ const guides = ["README.md", ...globSync("docs/guides/*.md", { cwd: root }).sort
 /** It loads three more models. */
 const withSpeech = "docs/guides/images-and-speech.md";
 /** Those that take most of the time. */
-const byNight = [withSpeech, ...["batches", "browsers", "deploy-a-model"].map((name) => `docs/guides/${name}.md`)];
+const byNight = [
+  withSpeech,
+  ...["batches", "browsers", "deploy-a-model", "lora"].map((name) => `docs/guides/${name}.md`),
+];
 const run = guides.filter((name) => isNightly || !byNight.includes(name));
 if (!isNightly) console.warn(`NOT PROVEN here: ${promise}: ${byNight.join(", ")}. npm run test:nightly does.`);
 const adapter = sharedModel("smollm2-pirate-lora", promise);

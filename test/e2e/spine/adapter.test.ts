@@ -5,10 +5,14 @@ import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type FakeHub, startHub } from "../../fakes/hub.ts";
+import { isNightly } from "../../fakes/nightly.ts";
 import { askEngine, instancePids, type Stack, startStack } from "../../fakes/processes.ts";
 import { referenceOf, sharedModel } from "../../fakes/shared-models.ts";
 import { usageOf } from "./database.ts";
 import { demoModel, deploySmolLM, hasRealModel } from "./model.ts";
+
+if (!isNightly)
+  console.warn("NOT PROVEN here: an adapter whose engine is killed while it loads. npm run test:nightly does.");
 
 const promise = "a LoRA adapter through gateway, agent and model server";
 const folder = sharedModel("smollm2-pirate-lora", promise);
@@ -106,7 +110,7 @@ describe.runIf(folder && hasRealModel(promise))("the spine with a LoRA adapter",
     expect(await says(demoModel)).not.toMatch(/ahoy/i);
   });
 
-  it("is served after its engine was killed while it loads, and so is its base", async () => {
+  it.runIf(isNightly)("is served after its engine was killed while it loads, and so is its base", async () => {
     const made = await stack.call("POST", "/lora-model", {
       hf_model_name: repo,
       lora_model_name: name,

@@ -1,12 +1,14 @@
 // A client's own x-request-id is a label: never a key of money.
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
+import { longer } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { ledgerFacts, query, usageRows } from "./database.ts";
 
 let engine: FakeEngine;
 let stack: Stack;
 const model = "admin/outside";
+const count = longer(100, 1_000);
 
 beforeAll(async () => {
   engine = await startFakeEngine({ models: [model] });
@@ -25,7 +27,7 @@ afterAll(async () => {
   await engine?.close();
 });
 
-it("makes a thousand usage rows of a thousand requests with one and the same x-request-id", async () => {
+it(`makes ${count} usage rows of as many requests with one and the same x-request-id`, async () => {
   const ids = new Set<string | null>();
   const headers = {
     authorization: `Bearer ${stack.apiKey}`,
@@ -33,7 +35,7 @@ it("makes a thousand usage rows of a thousand requests with one and the same x-r
     "x-request-id": "the-same-for-all",
   };
   const body = JSON.stringify({ model, messages: [{ role: "user", content: "hi" }], max_tokens: 8 });
-  let left = 1000;
+  let left = count;
   await Promise.all(
     Array.from({ length: 16 }, async () => {
       while (left-- > 0) {
@@ -45,8 +47,8 @@ it("makes a thousand usage rows of a thousand requests with one and the same x-r
       }
     }),
   );
-  expect(ids.size).toBe(1000);
-  await vi.waitFor(async () => expect(await usageRows(stack.databaseUrl)).toHaveLength(1000), {
+  expect(ids.size).toBe(count);
+  await vi.waitFor(async () => expect(await usageRows(stack.databaseUrl)).toHaveLength(count), {
     timeout: 60_000,
     interval: 500,
   });
@@ -54,6 +56,6 @@ it("makes a thousand usage rows of a thousand requests with one and the same x-r
     stack.databaseUrl,
     "select count(*)::int as n from usage where charge > 0",
   );
-  expect(charged?.n).toBe(1000);
+  expect(charged?.n).toBe(count);
   expect(await ledgerFacts(stack.databaseUrl)).toEqual({ sum: 0, overspent: 0, capturesPerRequest: 1 });
 });

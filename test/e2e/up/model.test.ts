@@ -8,7 +8,10 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { isAlive } from "../../../agent/process/process-identity.ts";
 import { runningModelServers } from "../../../scripts/supervisor/stack.ts";
 import { freePort } from "../../fakes/free-port.ts";
+import { isNightly } from "../../fakes/nightly.ts";
 import { clearUp, newDataDir, root, startUp, type Up } from "./start-up.ts";
+
+if (!isNightly) console.warn("NOT PROVEN here: a stop of the model server by Ctrl-C. npm run test:nightly does.");
 
 const run = promisify(execFile);
 const flags = ["--driver", "process"];
@@ -92,17 +95,20 @@ test("leaves the running model server alone when a second start is refused", asy
   expect(await streamedText()).toContain("Paris");
 });
 
-test("leaves no model server behind after Ctrl-C, and serves the same deployment from the same data", async () => {
-  const key = up.key();
-  const children = [...up.children(), ...runningModelServers(dataDir)];
-  expect(children.length).toBe(4);
-  const port = Number(new URL(up.url).port);
-  up.process.kill("SIGINT");
-  expect(await up.ended()).toBe(0);
-  expect(children.filter(isAlive)).toEqual([]);
+test.runIf(isNightly)(
+  "leaves no model server behind after Ctrl-C, and serves the same deployment from the same data",
+  async () => {
+    const key = up.key();
+    const children = [...up.children(), ...runningModelServers(dataDir)];
+    expect(children.length).toBe(4);
+    const port = Number(new URL(up.url).port);
+    up.process.kill("SIGINT");
+    expect(await up.ended()).toBe(0);
+    expect(children.filter(isAlive)).toEqual([]);
 
-  up = startUp(dataDir, port, flags);
-  await up.ready();
-  expect(up.key()).toBe(key);
-  expect(await streamedText()).toContain("Paris");
-});
+    up = startUp(dataDir, port, flags);
+    await up.ready();
+    expect(up.key()).toBe(key);
+    expect(await streamedText()).toContain("Paris");
+  },
+);

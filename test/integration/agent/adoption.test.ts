@@ -3,6 +3,12 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isAlive, type LocalAgent, makeLocalAgent } from "../../fakes/local-agent.ts";
+import { isNightly } from "../../fakes/nightly.ts";
+
+if (!isNightly)
+  console.warn(
+    "NOT PROVEN here: an agent without its state, and one that takes its servers along. npm run test:nightly does.",
+  );
 
 const patient = { timeout: 45_000, interval: 150 };
 
@@ -39,7 +45,7 @@ describe("an agent with the process driver", () => {
     expect(agent.ports().ingress_port).toBe(ingress_port);
   });
 
-  it("adopts its model servers when its own state is lost", async () => {
+  it.runIf(isNightly)("adopts its model servers when its own state is lost", async () => {
     const spec = agent.spec();
     agent.want([spec]);
     agent.start();
@@ -82,7 +88,7 @@ describe("an agent with the process driver", () => {
     await expect.poll(() => agent.pids(), patient).toEqual([]);
   });
 
-  it("takes its model servers along when told to, on SIGTERM", async () => {
+  it.runIf(isNightly)("takes its model servers along when told to, on SIGTERM", async () => {
     const spec = agent.spec();
     agent.want([spec]);
     agent.start({ STOKER_STOP_INSTANCES: "1" });
@@ -109,7 +115,7 @@ describe("an agent with the process driver", () => {
     expect(performance.now() - startedMs).toBeLessThan(40_000);
   });
 
-  it("serves a scrape with the phase of its instances", async () => {
+  it.runIf(isNightly)("serves a scrape with the phase of its instances", async () => {
     const spec = agent.spec();
     agent.want([spec]);
     agent.start();

@@ -96,31 +96,6 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
     expect(complaints).toEqual([]);
   }, 120_000);
 
-  it("finds an account, suspends it with a reason and lifts the suspension", async () => {
-    const { uid, name, call } = await createCustomer();
-    await createCustomer();
-    const { page, complaints } = await open("/accounts");
-    await page.getByRole("searchbox").fill(`${name}@`);
-    await expect.poll(() => page.getByRole("row").count()).toBe(2);
-    await page.getByRole("link", { name }).click();
-    await page.getByText("The account is in good standing.").waitFor();
-
-    await page.getByRole("button", { name: "Suspend", exact: true }).click();
-    const dialog = page.getByRole("dialog");
-    await dialog.getByRole("textbox", { name: "Reason", exact: true }).fill("abuse of the trial");
-    await dialog.getByRole("button", { name: "Suspend" }).click();
-    await page.getByRole("cell", { name: "abuse of the trial" }).waitFor();
-    expect((await call("GET", "/payment/checklist")).body).toMatchObject({ suspended: true, suspend_reason: "admin" });
-
-    await page.getByRole("button", { name: "Lift", exact: true }).click();
-    await dialog.getByLabel("Reason").fill("they apologised");
-    await dialog.getByRole("button", { name: "Lift" }).click();
-    await page.getByText("The account is in good standing.").waitFor();
-    expect(await audited(uid)).toEqual(expect.arrayContaining(["account.suspend abuse of the trial"]));
-    expect((await call("GET", "/payment/checklist")).body).toMatchObject({ suspended: false });
-    expect(complaints).toEqual([]);
-  }, 120_000);
-
   it("credits an account once, and sets its limits", async () => {
     const { uid, call } = await createCustomer();
     const { page, complaints } = await open(`/accounts/${uid}?tab=limits`);
