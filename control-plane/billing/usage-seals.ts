@@ -209,6 +209,8 @@ export function createUsageSeals(deps: {
   const clock = deps.clock ?? systemClock;
   const exporting = new Set<AccountId>();
   const logged = new Set<string>();
+  /** Last account of a run that outages ended. The next one begins behind it: it may be the accounts, not the database, that fail. */
+  const stoppedAt = new Map<Month, string>();
 
   async function seal(account: AccountId, month: Month, maxSegments: number): Promise<SealOutcome> {
     const signer = await keys.newest();
@@ -341,15 +343,20 @@ export function createUsageSeals(deps: {
     async run(signal) {
       const now = monthOf(clock.unixMs());
       const outages = new OutageStreak();
-      for (let month = now - pastMonths; month < now; month++) {
-        for await (const account of inPages((after) => store.withoutStatement(month, after, page))) {
+      for (let month = now - pastMonths; month <= now; month++) {
+        const isPast = month < now;
+        const read = (after: string) =>
+          isPast ? store.withoutStatement(month, after, page) : store.due(now, items, oldAfterMs, after, page);
+        let last = stoppedAt.get(month) ?? "";
+        stoppedAt.delete(month);
+        for await (const account of inPages(read, last)) {
           if (signal.aborted) return;
-          await sealAccount(account, month, true, outages);
+          last = account;
+          await sealAccount(account, month, isPast, outages).catch((error: unknown) => {
+            stoppedAt.set(month, last);
+            throw error;
+          });
         }
-      }
-      for await (const account of inPages((after) => store.due(now, items, oldAfterMs, after, page))) {
-        if (signal.aborted) return;
-        await sealAccount(account, now, false, outages);
       }
     },
 
@@ -398,8 +405,8 @@ function endedBy(lines: AsyncGenerator<string>, end: () => void): AsyncGenerator
   };
 }
 
-async function* inPages(read: (after: string) => Promise<AccountPage>): AsyncGenerator<AccountId> {
-  for (let after: string | undefined = ""; after !== undefined; ) {
+async function* inPages(read: (after: string) => Promise<AccountPage>, first: string): AsyncGenerator<AccountId> {
+  for (let after: string | undefined = first; after !== undefined; ) {
     const { accounts, last }: AccountPage = await read(after);
     yield* accounts;
     after = last;
