@@ -1,5 +1,12 @@
 import { isMet } from "../scripts/results/compare.ts";
-import { addFigures, type FigureHistory, machine, origin, recordedFolder } from "../scripts/results/recorded.ts";
+import {
+  addFigures,
+  type FigureHistory,
+  machine,
+  machineId,
+  origin,
+  recordedFolder,
+} from "../scripts/results/recorded.ts";
 import { median } from "./load.ts";
 
 export interface Figure extends Omit<FigureHistory, "results"> {
@@ -26,7 +33,7 @@ export interface BenchOptions {
 }
 
 export function openFigures(bench: string): Figures {
-  const from = { ...origin(), machine: machine() };
+  const from = { ...origin(), machine: machine(), machineId: machineId() };
   return {
     judge({ name, values, value = median(values), ...figure }) {
       const [low, high] = [Math.min(...values), Math.max(...values)];

@@ -9,10 +9,11 @@ export function isMet({ atMost, atLeast }: Omit<FigureHistory, "results">, value
   return atLeast === undefined ? undefined : value >= atLeast;
 }
 
-/** A sentence for each figure that is worse than the result before it by more than both runs scatter. */
+/** A sentence for each figure that is worse than the result before it on its machine by more than both runs scatter. */
 export function regressions(figures: Figures): readonly string[] {
   return Object.entries(figures).flatMap(([name, figure]) => {
-    const [before, last] = figure.results.slice(-2);
+    const here = figure.results.at(-1)?.machineId;
+    const [before, last] = figure.results.filter(({ machineId }) => machineId === here).slice(-2);
     if (!before || !last || !isWorse(figure, before, last)) return [];
     return `${name}: ${text(last, figure.unit)} at ${last.commit}, ${text(before, figure.unit)} at ${before.commit}`;
   });
@@ -25,7 +26,7 @@ function isWorse({ atLeast }: FigureHistory, before: FigureResult, last: FigureR
     : last.high < before.low && last.value < before.value * (1 - tolerance);
 }
 
-export const text = ({ value, low, high }: Omit<FigureResult, "on" | "commit" | "machine">, unit = ""): string => {
+export const text = ({ value, low, high }: Pick<FigureResult, "value" | "low" | "high">, unit = ""): string => {
   const number = (one: number) => (Math.abs(one) >= 100 ? one.toFixed(0) : one.toFixed(2));
   return `${number(value)}${unit && ` ${unit}`} (${number(low)} to ${number(high)})`;
 };

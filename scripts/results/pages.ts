@@ -2,7 +2,7 @@
 import { slug } from "github-slugger";
 import { type Line, plot } from "../../simulator/plot.ts";
 import { isMet, text } from "./compare.ts";
-import type { FigureHistory, Figures, TestResult, Tests } from "./recorded.ts";
+import type { FigureHistory, FigureResult, Figures, TestResult, Tests } from "./recorded.ts";
 
 const start = "<!-- results: npm run report writes the lines up to the next mark -->";
 const end = "<!-- end of results -->";
@@ -80,7 +80,11 @@ export function performancePage(figures: Figures): {
     return [
       `## \`npm run bench -- ${bench}\``,
       ...(picture ? [`![Figures of each run beside their limits](performance/${bench}.svg)`] : []),
-      ["| Figure | Last | Limit | Runs | When |", "| --- | --- | --- | --- | --- |", ...named.map(row)].join("\n"),
+      [
+        "| Figure | Last | Another machine | Limit | Runs | When |",
+        "| --- | --- | --- | --- | --- | --- |",
+        ...named.map(row),
+      ].join("\n"),
     ].join("\n\n");
   });
   return { page: `${sections.join("\n\n")}\n`, plots };
@@ -92,10 +96,15 @@ function row([name, figure]: readonly [string, FigureHistory]): string {
   const verdict = isMet(figure, last.value);
   const shown = text(last, figure.unit);
   const limit = figure.atMost ?? figure.atLeast;
-  return `| ${name.replaceAll("|", "\\|")} | ${verdict === false ? `**${shown}**` : shown} | ${
+  const other = figure.results.findLast(({ machineId }) => machineId !== last.machineId);
+  const elsewhere = other ? `${text(other, figure.unit)}, ${whenOf(other)}` : "";
+  return `| ${name.replaceAll("|", "\\|")} | ${verdict === false ? `**${shown}**` : shown} | ${elsewhere} | ${
     limit === undefined ? "" : `${figure.atMost === undefined ? "at least" : "at most"} ${limit}`
-  } | ${figure.results.length} | ${last.on}, \`${last.commit}\`, ${last.machine} |`;
+  } | ${figure.results.length} | ${whenOf(last)} |`;
 }
+
+const whenOf = ({ on, commit, machine, machineId }: FigureResult): string =>
+  `${on}, \`${commit}\`, ${machineId}, ${machine}`;
 
 /** Shares of the limit: figures of all units on one axis. Undefined where nothing was measured twice. */
 function historyPlot(bench: string, figures: readonly (readonly [string, FigureHistory])[]): string | undefined {

@@ -1,6 +1,7 @@
 // Results of test and bench runs: this machine's in `.cache/results`, and the published ones in `docs/results` (`npm run report`).
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { dirname, join, resolve } from "node:path";
 
@@ -31,6 +32,8 @@ export interface FigureResult extends Origin {
   readonly high: number;
   /** `2 cores, load 1.2`: mean load of the five minutes before. */
   readonly machine: string;
+  /** Random, the same for all results of a machine. Only those of one machine are compared. */
+  readonly machineId: string;
 }
 
 export interface FigureHistory {
@@ -80,6 +83,16 @@ export function origin(): Origin {
     // No git, or no repository: a release is tested from its archive.
   }
   return { on: new Date().toISOString().slice(0, 10), commit };
+}
+
+/** This machine's id, as long as its `.cache` is kept. */
+export function machineId(): string {
+  const path = join(recordedFolder, "machine-id");
+  if (!existsSync(path)) {
+    mkdirSync(recordedFolder, { recursive: true });
+    writeFileSync(path, randomBytes(3).toString("hex"));
+  }
+  return readFileSync(path, "utf8").trim();
 }
 
 export const machine = (): string => `${cpus().length} cores, load ${(loadavg()[1] ?? 0).toFixed(1)}`;

@@ -18,6 +18,7 @@ const result = (value: number, low = value, high = value): FigureResult => ({
   ...{ value, low, high },
   ...from,
   machine: "2 cores, load 0.1",
+  machineId: "a1b2c3",
 });
 const figure = (limit: Omit<FigureHistory, "results">, ...results: readonly FigureResult[]) => ({ ...limit, results });
 
@@ -54,6 +55,12 @@ describe("a figure is worse", () => {
     expect(worse({ atMost: 2 }, result(1, 0.9, 1.1), result(1.3, 1.2, 1.4))).toBe(1);
     expect(worse({ atLeast: 0.6 }, result(1, 0.9, 1.1), result(0.7, 0.6, 0.8))).toBe(1);
     expect(worse({}, result(1, 0.9, 1.1), result(1.3, 1.2, 1.4))).toBe(1);
+  });
+
+  it("than the last result of the same machine", () => {
+    const elsewhere = { ...result(1, 0.9, 1.1), machineId: "d4e5f6" };
+    expect(worse({}, elsewhere, result(1.3, 1.2, 1.4))).toBe(0);
+    expect(worse({}, result(1, 0.9, 1.1), { ...elsewhere, value: 1.3, low: 1.2 }, result(1.3, 1.2, 1.4))).toBe(1);
   });
 
   it("neither by scatter, nor by less than a tenth, nor where it is better", () => {
@@ -96,11 +103,13 @@ describe("the page of guarantees", () => {
 it("the page of figures marks what misses its limit, and plots figures of two runs", () => {
   const { page, plots } = performancePage({
     "gateway: control plane": figure({ atMost: 0.9 }, result(1), result(1.19, 1, 1.3)),
-    "gateway: memory": figure({ unit: "MiB", atMost: 300 }, result(437)),
+    "gateway: memory": figure({ unit: "MiB", atMost: 300 }, { ...result(381), machineId: "d4e5f6" }, result(437)),
     "money: groups": figure({ atLeast: 0.6 }, result(0.8)),
   });
-  expect(page).toContain("| control plane | **1.19 (1.00 to 1.30)** | at most 0.9 | 2 | 2026-11-30");
-  expect(page).toContain("| memory | **437 MiB (437 to 437)** | at most 300 | 1 |");
-  expect(page).toContain("| groups | 0.80 (0.80 to 0.80) | at least 0.6 |");
+  expect(page).toContain("| control plane | **1.19 (1.00 to 1.30)** |  | at most 0.9 | 2 | 2026-11-30");
+  expect(page).toContain(
+    "| memory | **437 MiB (437 to 437)** | 381 MiB (381 to 381), 2026-11-30, `abcdef01`, d4e5f6, 2 cores, load 0.1 | at most 300 | 2 |",
+  );
+  expect(page).toContain("| groups | 0.80 (0.80 to 0.80) |  | at least 0.6 |");
   expect(Object.keys(plots)).toEqual(["gateway.svg"]);
 });
