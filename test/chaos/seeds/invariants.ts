@@ -295,10 +295,15 @@ async function unpaidWebhooks(
 
 /** The gateway that counted and the agent that recorded were both killed during the request: nobody is left who knows (docs/reliability.md). */
 function mayBeFree({ controlPlane, agent, sentMs, endedMs }: Outcome, faults: readonly Inflicted[]): boolean {
+  // A gateway retries its count until the database has it.
+  const countedMs = faults
+    .filter(({ target }) => target.endsWith("postgres"))
+    .filter(({ beganMs, endedMs: isBackMs }) => beganMs <= endedMs + 2_000 && isBackMs >= endedMs)
+    .reduce((latest, { endedMs: isBackMs }) => Math.max(latest, isBackMs), endedMs);
   const hit = (names: readonly string[], isTarget: (target: string) => boolean) =>
     faults.some(
       (one) =>
-        names.includes(one.fault) && isTarget(one.target) && one.beganMs <= endedMs + 2_000 && one.endedMs >= sentMs,
+        names.includes(one.fault) && isTarget(one.target) && one.beganMs <= countedMs + 2_000 && one.endedMs >= sentMs,
     );
   const agentKills = [
     "kill-agent",
