@@ -8,6 +8,7 @@ import { benchGateway } from "./gateway.ts";
 import { benchGrowth } from "./growth.ts";
 import { benchHostile } from "./hostile.ts";
 import { benchMoney } from "./money.ts";
+import { benchPeers } from "./peers.ts";
 import { benchReports } from "./reports.ts";
 import { benchRouting } from "./routing.ts";
 import { benchRuntime } from "./runtime.ts";
@@ -25,6 +26,7 @@ const scenarios: Readonly<Record<string, (options: BenchOptions) => Promise<void
   growth: benchGrowth,
   hostile: benchHostile,
   money: benchMoney,
+  peers: benchPeers,
   reports: benchReports,
   routing: benchRouting,
   runtime: benchRuntime,

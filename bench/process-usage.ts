@@ -1,5 +1,5 @@
 // CPU time and memory of another process, threads included, from /proc (Linux).
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 const ticksPerSecond = 100;
 
@@ -22,6 +22,17 @@ export function childrenCpuMs(pid: number): number {
     ended,
   );
 }
+
+/** `pid` and the processes below it that run now. */
+export function treeOf(pid: number): readonly number[] {
+  // A thread names its own children only.
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+    readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8").split(" ").filter(Boolean).map(Number),
+  );
+  return [pid, ...children.flatMap(treeOf)];
+}
+
+export const commandOf = (pid: number): string => readFileSync(`/proc/${pid}/comm`, "utf8").trim();
 
 export function parentOf(pid: number): number {
   return Number(/PPid:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);

@@ -14,6 +14,9 @@ const root = join(import.meta.dirname, "..");
 export interface Stack {
   readonly gatewayUrl: string;
   readonly proxyUrl: string;
+  /** The second of the two bare proxies. */
+  readonly innerProxyUrl: string;
+  readonly engineUrl: string;
   readonly apiKey: string;
   readonly model: string;
   readonly pids: {
@@ -23,6 +26,8 @@ export interface Stack {
     readonly outerProxy: number;
     /** In place of the agent, before the engine. */
     readonly innerProxy: number;
+    /** Starts all of Stoker, PostgreSQL included. */
+    readonly up: number;
   };
   stop(): Promise<void>;
 }
@@ -52,7 +57,7 @@ async function portOf(child: ChildProcess): Promise<number> {
   throw new Error("a bench process did not print its port within 20 s");
 }
 
-async function until<T>(what: string, seconds: number, read: () => Promise<T | undefined>): Promise<T> {
+export async function until<T>(what: string, seconds: number, read: () => Promise<T | undefined>): Promise<T> {
   const end = performance.now() + seconds * 1000;
   for (;;) {
     const found = await read().catch(() => undefined);
@@ -85,7 +90,8 @@ export async function startStack(env: NodeJS.ProcessEnv = {}): Promise<Stack> {
     const engineUrl = `http://127.0.0.1:${await portOf(engine)}`;
     const inner = start("bench/bare-proxy.ts", [engineUrl]);
     children.push(inner);
-    const outer = start("bench/bare-proxy.ts", [`http://127.0.0.1:${await portOf(inner)}`]);
+    const innerProxyUrl = `http://127.0.0.1:${await portOf(inner)}`;
+    const outer = start("bench/bare-proxy.ts", [innerProxyUrl]);
     children.push(outer);
     const proxyUrl = `http://127.0.0.1:${await portOf(outer)}`;
     const port = await freePort();
@@ -121,6 +127,8 @@ export async function startStack(env: NodeJS.ProcessEnv = {}): Promise<Stack> {
     return {
       gatewayUrl,
       proxyUrl,
+      innerProxyUrl,
+      engineUrl,
       apiKey,
       model,
       pids: {
@@ -128,6 +136,7 @@ export async function startStack(env: NodeJS.ProcessEnv = {}): Promise<Stack> {
         agent: pidIn(join(data, "agents", "1", "agent.json")),
         outerProxy: outer.pid as number,
         innerProxy: inner.pid as number,
+        up: up.pid as number,
       },
       stop,
     };

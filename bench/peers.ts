@@ -1,0 +1,352 @@
+// Gateways of others beside Stoker's control plane and agent: CPU per request and per 64-chunk stream, latency of one caller, and memory, all
+// before the same engine stand-in in alternating rounds. A bare Fastify + undici proxy = 1. `scripts/bench-peers.sh` installs them.
+// What each does besides forwarding stands beside its name: the cost of a gateway is the cost of what it keeps.
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { freePort } from "../test/fakes/free-port.ts";
+import { atWorkerEnd } from "../test/fakes/worker-end.ts";
+import type { BenchOptions, Figures } from "./figures.ts";
+import { type Load, type LoadResult, median, quantile, runLoad } from "./load.ts";
+import { commandOf, cpuMs, residentMiB, treeOf } from "./process-usage.ts";
+import { type Stack, startStack, until } from "./stack.ts";
+
+const root = join(import.meta.dirname, "..");
+const installed = join(root, ".cache/peers");
+const key = "sk-bench-0123456789";
+
+interface Command {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** A gateway that forwards chats to one server. */
+interface Peer {
+  readonly name: string;
+  /** What it does besides forwarding. */
+  readonly keeps: string;
+  /** Undefined: not installed. */
+  readonly program: string | undefined;
+  /** `folder` is its own and empty. */
+  readonly command: (
+    program: string,
+    setup: { engineUrl: string; port: number; folder: string; model: string },
+  ) => Command;
+  readonly headers?: (engineUrl: string) => Record<string, string>;
+}
+
+const onPath = (name: string): string | undefined =>
+  [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin"]
+    .map((folder) => join(folder, name))
+    .find((path) => existsSync(path));
+const inCache = (path: string): string | undefined =>
+  existsSync(join(installed, path)) ? join(installed, path) : undefined;
+
+const peers: readonly Peer[] = [
+  {
+    name: "nginx",
+    keeps: "nothing",
+    program: onPath("nginx"),
+    command: (program, { engineUrl, port, folder }) => {
+      const config = join(folder, "nginx.conf");
+      writeFileSync(config, nginxConfig(engineUrl, port, folder));
+      return { program, args: ["-p", folder, "-c", config, "-e", join(folder, "error.log")] };
+    },
+  },
+  {
+    name: "onwards",
+    keeps: "keys",
+    program: inCache("onwards/bin/onwards"),
+    command: (program, { engineUrl, port, folder, model }) => {
+      const targets = join(folder, "targets.json");
+      writeFileSync(targets, JSON.stringify({ targets: { [model]: { url: engineUrl, keys: [key] } } }));
+      return {
+        program,
+        args: ["--targets", targets, "--port", String(port), "--metrics", "false", "--watch", "false"],
+      };
+    },
+  },
+  {
+    name: "Portkey gateway",
+    keeps: "nothing (keys and money are in its hosted service)",
+    program: inCache("portkey/node_modules/@portkey-ai/gateway/build/start-server.js"),
+    command: (program, { port }) => ({
+      program: process.execPath,
+      args: [program, "--headless", `--port=${port}`],
+      env: { NODE_ENV: "production", TRUSTED_CUSTOM_HOSTS: "127.0.0.1,localhost" },
+    }),
+    headers: (engineUrl) => ({ "x-portkey-provider": "openai", "x-portkey-custom-host": `${engineUrl}/v1` }),
+  },
+  {
+    name: "LiteLLM",
+    keeps:
+      "one key; keys of its own and spend need its database client, which fetches a program that package registries lack",
+    program: inCache("litellm/bin/litellm"),
+    command: (program, { engineUrl, port, folder, model }) => {
+      const config = join(folder, "config.yaml");
+      writeFileSync(config, liteLlmConfig(engineUrl, model));
+      return {
+        program,
+        args: [
+          "--config",
+          config,
+          "--host",
+          "127.0.0.1",
+          "--port",
+          String(port),
+          "--num_workers",
+          "1",
+          "--telemetry",
+          "False",
+        ],
+        env: { LITELLM_LOG: "ERROR", LITELLM_LOCAL_MODEL_COST_MAP: "True", NO_DOCS: "True" },
+      };
+    },
+  },
+];
+
+const nginxConfig = (engineUrl: string, port: number, folder: string) => `daemon off;
+worker_processes 1;
+pid ${folder}/nginx.pid;
+error_log ${folder}/error.log;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  client_body_temp_path ${folder}/body;
+  proxy_temp_path ${folder}/proxy;
+  fastcgi_temp_path ${folder}/fastcgi;
+  uwsgi_temp_path ${folder}/uwsgi;
+  scgi_temp_path ${folder}/scgi;
+  upstream engine { server ${new URL(engineUrl).host}; keepalive 64; }
+  server {
+    listen 127.0.0.1:${port};
+    keepalive_requests 1000000;
+    location / {
+      proxy_pass http://engine;
+      proxy_http_version 1.1;
+      proxy_set_header connection "";
+      proxy_buffering off;
+    }
+  }
+}
+`;
+
+const liteLlmConfig = (engineUrl: string, model: string) => `model_list:
+  - model_name: ${model}
+    litellm_params:
+      model: openai/${model}
+      api_base: ${engineUrl}/v1
+      api_key: none
+general_settings:
+  master_key: ${key}
+`;
+
+/** A gateway that runs. */
+interface Gateway {
+  readonly name: string;
+  readonly keeps: string;
+  readonly url: string;
+  readonly headers: Record<string, string>;
+  /** Now: a gateway may start processes of its own. */
+  readonly pids: () => readonly number[];
+  /** Its database's processes. */
+  readonly database?: () => readonly number[];
+}
+
+interface Kind {
+  readonly name: "request" | "stream";
+  readonly requests: number;
+  /** Requests before the first round. Fewer measure V8's compiler. */
+  readonly warmUp: number;
+}
+const kinds: readonly Kind[] = [
+  { name: "request", requests: 1000, warmUp: 12_000 },
+  { name: "stream", requests: 200, warmUp: 2400 },
+];
+/** Python has no compiler to warm, and is too slow to wait for. */
+const warmUpOfPython = 0.05;
+const concurrency = 32;
+const callsOfOne = 200;
+
+const loadOf = (gateway: Gateway, model: string, { name }: Kind, requests: number, callers: number): Load => ({
+  url: gateway.url,
+  path: "/v1/chat/completions",
+  headers: { "content-type": "application/json", ...gateway.headers },
+  body: JSON.stringify({
+    model,
+    messages: [{ role: "user", content: "Tell me about the town on the hill, and its harbour." }],
+    max_tokens: 64,
+    temperature: 0.7,
+    ...(name === "stream" ? { stream: true } : {}),
+  }),
+  requests,
+  concurrency: callers,
+});
+
+/** Throws if a request fails. */
+async function run(load: Load, name: string): Promise<LoadResult> {
+  const result = await runLoad(load);
+  if (result.failures > 0)
+    throw new Error(`${name}: ${result.failures} of ${load.requests} requests failed, one with ${result.failure}`);
+  return result;
+}
+
+/** Microseconds of CPU per request. */
+interface Sample {
+  readonly cpu: number;
+  readonly database: number;
+}
+
+async function measured(gateway: Gateway, model: string, kind: Kind): Promise<Sample> {
+  const pids = [gateway.pids(), gateway.database?.() ?? []] as const;
+  const used = () => pids.map((all) => all.reduce((sum, pid) => sum + cpuMs(pid), 0));
+  const before = used();
+  await run(loadOf(gateway, model, kind, kind.requests, concurrency), gateway.name);
+  const [cpu = 0, database = 0] = used().map((after, i) => ((after - (before[i] as number)) * 1000) / kind.requests);
+  return { cpu, database };
+}
+
+/** Starts `peer`, and resolves once it serves. */
+async function startPeer(
+  peer: Peer,
+  program: string,
+  { engineUrl, model }: Stack,
+  stops: (() => Promise<void>)[],
+): Promise<Gateway> {
+  const port = await freePort();
+  const folder = mkdtempSync(join(tmpdir(), "stoker-peer-"));
+  const { program: file, args, env } = peer.command(program, { engineUrl, port, folder, model });
+  const child: ChildProcess = spawn(file, args, {
+    cwd: folder,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "ignore", process.env["STOKER_BENCH_LOGS"] ? "inherit" : "ignore"],
+  });
+  atWorkerEnd(() => child.kill("SIGTERM"));
+  stops.push(async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      const exited = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGTERM");
+      await exited;
+    }
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const gateway: Gateway = {
+    name: peer.name,
+    keeps: peer.keeps,
+    url: `http://127.0.0.1:${port}`,
+    headers: { authorization: `Bearer ${key}`, ...peer.headers?.(engineUrl) },
+    pids: () => treeOf(child.pid as number),
+  };
+  await until(`a chat through ${peer.name}`, 180, async () => {
+    if (child.exitCode !== null) throw new Error(`${peer.name} ended with code ${child.exitCode}`);
+    const request = kinds[0] as Kind;
+    return (await runLoad(loadOf(gateway, model, request, 1, 1))).failures === 0 ? true : undefined;
+  });
+  return gateway;
+}
+
+/** The bare proxy first: the others are compared with it. */
+function ownGateways(stack: Stack): readonly Gateway[] {
+  const { controlPlane, agent, innerProxy, outerProxy, up } = stack.pids;
+  const headers = { authorization: `Bearer ${stack.apiKey}` };
+  const database = () => treeOf(up).filter((pid) => commandOf(pid).startsWith("postgres"));
+  const stoker = {
+    url: stack.gatewayUrl,
+    headers,
+    database,
+  };
+  return [
+    { name: "bare proxy", keeps: "nothing", url: stack.innerProxyUrl, headers: {}, pids: () => [innerProxy] },
+    {
+      name: "two bare proxies",
+      keeps: "nothing",
+      url: stack.proxyUrl,
+      headers: {},
+      pids: () => [outerProxy, innerProxy],
+    },
+    {
+      ...stoker,
+      name: "Stoker's control plane",
+      keeps: "keys, limits, prices, holds and ledger",
+      pids: () => [controlPlane],
+    },
+    {
+      ...stoker,
+      name: "Stoker's control plane and agent",
+      keeps: "the same, and signed records",
+      pids: () => [controlPlane, agent],
+    },
+  ];
+}
+
+async function measureAll(gateways: readonly Gateway[], model: string, rounds: number) {
+  for (const kind of kinds)
+    for (const gateway of gateways) {
+      const warmUp = kind.warmUp * (gateway.name === "LiteLLM" ? warmUpOfPython : 1);
+      await run(loadOf(gateway, model, kind, warmUp, concurrency), gateway.name);
+    }
+  const samples = new Map(
+    gateways.map(({ name }) => [name, { request: [] as Sample[], stream: [] as Sample[], p50: [] as number[] }]),
+  );
+  for (let round = 0; round < rounds; round++) {
+    // Every second round in the other order: each inherits the caches of the one before.
+    const inOrder = round % 2 === 0 ? gateways : [...gateways].reverse();
+    for (const kind of kinds)
+      for (const gateway of inOrder) samples.get(gateway.name)?.[kind.name].push(await measured(gateway, model, kind));
+    for (const gateway of inOrder) {
+      const { latenciesMs } = await run(loadOf(gateway, model, kinds[0] as Kind, callsOfOne, 1), gateway.name);
+      samples.get(gateway.name)?.p50.push(quantile(latenciesMs, 0.5));
+    }
+  }
+  return samples;
+}
+
+function show(figures: Figures, gateways: readonly Gateway[], samples: Awaited<ReturnType<typeof measureAll>>): string {
+  const bare = samples.get((gateways[0] as Gateway).name);
+  const lines = gateways.map(({ name, keeps, pids, database }) => {
+    const own = samples.get(name);
+    if (!own || !bare) throw new Error(`no samples of ${name}`);
+    const ratios = (kind: Kind["name"], part: keyof Sample) =>
+      own[kind].map((sample, i) => sample[part] / (bare[kind][i] as Sample).cpu);
+    const figure = (what: string, values: readonly number[], unit?: string) => {
+      figures.judge({ name: `${name}, ${what}`, values, ...(unit === undefined ? {} : { unit }) });
+      return `${median(values).toFixed(2)} (${Math.min(...values).toFixed(2)} to ${Math.max(...values).toFixed(2)})`;
+    };
+    const memory = pids().reduce((sum, pid) => sum + residentMiB(pid), 0);
+    return [
+      `\n${name}   keeps: ${keeps}`,
+      `  CPU / bare proxy, request          ${figure("request", ratios("request", "cpu"))}`,
+      `  CPU / bare proxy, 64-chunk stream  ${figure("stream", ratios("stream", "cpu"))}`,
+      ...(database
+        ? [`  its database besides, request      ${figure("database, request", ratios("request", "database"))}`]
+        : []),
+      `  added p50, one caller, ms          ${figure(
+        "added p50 of one caller",
+        own.p50.map((ms, i) => ms - (bare.p50[i] as number)),
+        "ms",
+      )}`,
+      `  resident MiB                       ${figure("resident", [memory], "MiB")}`,
+    ].join("\n");
+  });
+  return lines.join("\n");
+}
+
+export async function benchPeers({ rounds, only, figures }: BenchOptions): Promise<void> {
+  const stack = await startStack();
+  const stops: (() => Promise<void>)[] = [];
+  try {
+    const gateways = [...ownGateways(stack)];
+    for (const peer of peers) {
+      if (only !== undefined && peer.name !== only) continue;
+      if (peer.program) gateways.push(await startPeer(peer, peer.program, stack, stops));
+      else process.stdout.write(`not compared, because it is not installed (scripts/bench-peers.sh): ${peer.name}\n`);
+    }
+    const samples = await measureAll(gateways, stack.model, rounds);
+    process.stdout.write(`\npeers: medians of ${rounds} rounds (min to max)\n${show(figures, gateways, samples)}\n`);
+  } finally {
+    for (const stop of stops.reverse()) await stop();
+    await stack.stop();
+  }
+}
