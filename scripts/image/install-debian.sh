@@ -1,6 +1,22 @@
 #!/bin/sh
 # Inside the image build: installs Debian packages without what differs at each installation. Usage: install-debian PACKAGE ...
+# Logs and caches of the base keep their content: the engine marks deleted files of a base with the time of the build.
 set -eu
-apt-get update
-DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
-rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/ldconfig/aux-cache /var/log/apt /var/log/*.log
+own=$(mktemp -d)
+chmod 755 "$own"
+mkdir -p "$own/base" "$own/log" "$own/lists/partial" "$own/cache/archives/partial"
+for folder in /var/log /var/cache/ldconfig; do
+  [ ! -d "$folder" ] || cp -a --parents "$folder" "$own/base"
+done
+
+apt() { apt-get -o Dir::State::lists="$own/lists" -o Dir::Cache="$own/cache" -o Dir::Log="$own/log" "$@"; }
+apt update
+DEBIAN_FRONTEND=noninteractive apt install -y --no-install-recommends "$@"
+
+find /var/log /var/cache/ldconfig -type f | while read -r file; do
+  [ -f "$own/base$file" ] || rm "$file"
+done
+(cd "$own/base" && find var -type f) | while read -r file; do
+  cmp -s "$own/base/$file" "/$file" || cp -p "$own/base/$file" "/$file"
+done
+rm -rf "$own"
