@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSy
 import { join } from "node:path";
 import { inject, vi } from "vitest";
 
-const waiting = { timeout: 560_000, interval: 250 };
+const waiting = { timeout: 30 * 60_000, interval: 250 };
 
 /** Rejects in every file alike where `work` did. */
 export async function oncePerRun(name: string, work: () => Promise<void>): Promise<void> {

@@ -19,6 +19,7 @@ import { makeSshKey, reachScript, type SshKey } from "./ssh.ts";
 const host = await dockerHost(
   "that a rented container is opened by its customer's key alone, reaches the internet and neither host nor neighbours, and leaves nothing",
 );
+if (host.ok) await buildRentalImage();
 const nodeName = `rentals-${process.pid}`;
 const signal = (): AbortSignal => AbortSignal.timeout(60_000);
 const wait = { timeout: 60_000, interval: 200 };
@@ -52,7 +53,6 @@ describe.skipIf(!host.ok)("a rented container", () => {
   let listener: Server;
 
   beforeAll(async () => {
-    await buildRentalImage();
     key = await makeSshKey();
     outside = await startOutside();
     listener = createServer((socket) => socket.end("host"));

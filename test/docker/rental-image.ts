@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { buildLimitMs } from "./docker-host.ts";
 import { oncePerRun } from "./once.ts";
 
 const run = promisify(execFile);
@@ -21,7 +22,7 @@ async function build(): Promise<void> {
       `RUN apt-get update && ${install} && rm -rf /var/lib/apt/lists/*`,
     ];
     await writeFile(join(context, "Dockerfile"), lines.join("\n"));
-    const options = { env: { ...process.env, DOCKER_BUILDKIT: "0" }, timeout: 300_000, maxBuffer: 16 * 1024 * 1024 };
+    const options = { env: { ...process.env, DOCKER_BUILDKIT: "0" }, timeout: buildLimitMs, maxBuffer: 16 * 1024 * 1024 };
     await run("docker", ["build", "--quiet", "--network", "host", "--tag", rentalImage, context], options);
   } finally {
     await rm(context, { recursive: true, force: true });

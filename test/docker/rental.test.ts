@@ -21,6 +21,7 @@ const host = await dockerHost(
   "the agent's image enrolled, and a rental on it end to end: create, log in, what it reaches, what it costs, what is left",
   ["runtime", "agent"],
 );
+if (host.ok) await buildRentalImage();
 if (host.ok)
   console.warn(
     "\n*** NOT PROVEN here: that a rented container is given its GPUs (this machine has none; stub nvidia-smi)\n",
@@ -106,7 +107,6 @@ describe.skipIf(!host.ok)("a rental", () => {
   };
 
   beforeAll(async () => {
-    await buildRentalImage();
     key = await makeSshKey();
     outside = await startOutside();
     stack = await startStack({ agents: 0 });
