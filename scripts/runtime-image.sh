@@ -3,6 +3,7 @@
 # stoker-agent:<version>, or the control plane's, stoker-control-plane:<version>.
 # Usage: scripts/runtime-image.sh --base IMAGE|debootstrap [--target runtime|agent|control-plane|base] [--tag NAME] [--ca FILE]
 #                                 [--cuda auto|on|off] [--onnx auto|cuda|cpu|off] [--runtime IMAGE] [--cache no]
+#                                 [--platform linux/amd64|linux/arm64]
 #   --base IMAGE         with its digest (NAME@sha256:...), so that every build has the same base; required.
 #   --base debootstrap   makes a small Debian base here first (root, debootstrap): for machines that reach no image registry.
 #                        It is kept in .cache/ and as the image localhost/stoker-base:bookworm. Models then run on the CPU.
@@ -11,13 +12,13 @@
 #   --cuda, --onnx       what of CUDA goes inside; auto: what the base image can use.
 #   --runtime IMAGE      the image that the agent's starts (stoker-runtime:<version>).
 #   --cache no           builds every layer again.
+#   --platform           another one than the engine's own needs QEMU for its programs (Debian: qemu-user-static, binfmt-support).
+#                        The tag then ends with the processor, as in stoker-runtime:<version>-arm64, unless --tag is given.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 version=$(sed -n 's/^ *"version": *"\([^"]*\)".*/\1/p' "$root/package.json" | head -n 1)
-target=runtime base= tag= ca=${NODE_EXTRA_CA_CERTS:-} cuda=auto onnx=auto runtime=stoker-runtime:$version cache=yes
+target=runtime base= tag= ca=${NODE_EXTRA_CA_CERTS:-} cuda=auto onnx=auto runtime=stoker-runtime:$version cache=yes platform=
 suite=bookworm
-# A name that no registry can serve in its place.
-local_base=localhost/stoker-base:$suite
 
 fail() {
   printf 'runtime-image: %s\n' "$*" >&2
@@ -35,12 +36,17 @@ while [ $# -gt 0 ]; do
   --onnx) onnx=$2 ;;
   --runtime) runtime=$2 ;;
   --cache) cache=$2 ;;
+  --platform) platform=$2 ;;
   *) fail "unknown option $1; see the head of this script." ;;
   esac
   shift 2
 done
 
-tag=${tag:-stoker-$target:$version}
+case $platform in
+"" | linux/amd64 | linux/arm64) ;;
+*) fail "--platform is linux/amd64 or linux/arm64, not $platform." ;;
+esac
+tag=${tag:-stoker-$target:$version${platform:+-${platform#linux/}}}
 case $target in
 runtime | agent | control-plane) ;;
 base) [ "$base" = debootstrap ] || fail "--target base needs --base debootstrap." ;;
@@ -58,9 +64,16 @@ command -v docker >/dev/null 2>&1 || fail "the docker command is missing: instal
 docker version >/dev/null 2>&1 || fail "no Docker engine answers: start it (dockerd, or systemctl start docker) and run this again."
 [ -z "$ca" ] || [ -r "$ca" ] || fail "$ca cannot be read."
 
+own_platform=linux/$(docker version --format '{{.Server.Arch}}')
+[ "$platform" != "$own_platform" ] || platform=
+# A name that no registry can serve in its place.
+local_base=localhost/stoker-base:$suite${platform:+-${platform#linux/}}
+
 make_base() {
   docker image inspect "$local_base" >/dev/null 2>&1 && return 0
-  archive=$root/.cache/debian-$suite-$(uname -m).tar
+  arch=${platform:-$own_platform}
+  arch=${arch#linux/}
+  archive=$root/.cache/debian-$suite-$arch.tar
   if [ ! -f "$archive" ]; then
     [ "$(id -u)" = 0 ] || fail "making a base image needs root: run this with sudo, or give --base an image you have."
     command -v debootstrap >/dev/null 2>&1 || fail "debootstrap is missing: apt-get install debootstrap, then run this again."
@@ -70,17 +83,28 @@ make_base() {
     tree=$(mktemp -d "$root/.cache/debootstrap.XXXXXX")
     trap 'rm -rf "$tree" "$archive.new"' EXIT INT TERM
     echo "Making a Debian base (once, about a minute) ..."
-    debootstrap --force-check-gpg --variant=minbase "$suite" "$tree" ${mirror:+"$mirror"} >"$tree.log" 2>&1 || {
+    debootstrap --force-check-gpg --variant=minbase --arch="$arch" "$suite" "$tree" ${mirror:+"$mirror"} >"$tree.log" 2>&1 || {
       tail -n 5 "$tree.log" >&2
       fail "debootstrap failed (its last lines are above)."
     }
-    rm -rf "$tree.log" "$tree"/var/cache/apt/archives/*.deb "$tree"/usr/share/doc "$tree"/usr/share/man "$tree"/usr/share/locale
+    rm -rf "$tree.log" "$tree"/var/cache/apt/archives/*.deb "$tree"/usr/share/doc "$tree"/usr/share/man "$tree"/usr/share/locale \
+      "$tree"/var/lib/apt/lists/*
     tar -C "$tree" -cf "$archive.new" .
     mv "$archive.new" "$archive"
     rm -rf "$tree"
     trap - EXIT INT TERM
   fi
-  docker import "$archive" "$local_base" >/dev/null
+  # Engines import archives as of their own processor, and load images of any.
+  image=$(mktemp -d "$root/.cache/base-image.XXXXXX")
+  ln -s "$archive" "$image/layer.tar"
+  digest=$(sha256sum <"$archive" | cut -d ' ' -f 1)
+  created=1970-01-01T00:00:00Z
+  printf '%s' "{\"architecture\":\"$arch\",\"os\":\"linux\",\"created\":\"$created\",\"config\":{\"Cmd\":[\"/bin/sh\"]}," \
+    "\"history\":[{\"created\":\"$created\",\"comment\":\"debootstrap $suite\"}]," \
+    "\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"sha256:$digest\"]}}" >"$image/config.json"
+  printf '[{"Config":"config.json","RepoTags":["%s"],"Layers":["layer.tar"]}]' "$local_base" >"$image/manifest.json"
+  tar -C "$image" --dereference -cf - manifest.json config.json layer.tar | docker load >/dev/null
+  rm -rf "$image"
 }
 
 if [ "$base" = debootstrap ]; then
@@ -112,6 +136,7 @@ epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || t
 set -- --build-arg "SOURCE_DATE_EPOCH=$epoch" --build-arg "LLAMA_CUDA=$cuda" --build-arg "ONNX=$onnx" --build-arg "RUNTIME_IMAGE=$runtime" \
   --build-arg "NPM_REGISTRY=$(npm config get registry 2>/dev/null)"
 [ -z "$base" ] || set -- "$@" --build-arg "BASE_IMAGE=$base"
+[ -z "$platform" ] || set -- "$@" --platform "$platform"
 [ "$cache" != no ] || set -- "$@" --no-cache
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
   eval "value=\${$name:-}"
