@@ -24,6 +24,21 @@ export interface Manifest {
   readonly layers: readonly Descriptor[];
 }
 
+/** Images of one name for several platforms. */
+export interface Index {
+  readonly schemaVersion: 2;
+  readonly mediaType: string;
+  readonly manifests: readonly (Descriptor & {
+    readonly platform: { readonly os: string; readonly architecture: string };
+  })[];
+}
+
+interface Found {
+  readonly digest: string;
+  readonly size: number;
+  readonly manifest: Manifest | Index;
+}
+
 export interface Credentials {
   readonly user: string;
   readonly password: string;
@@ -64,11 +79,11 @@ export function openRepository(repository: string, credentials?: Credentials) {
   return {
     repository,
     /** Undefined where the registry does not have it. */
-    async manifest(reference: string): Promise<{ readonly digest: string; readonly manifest: Manifest } | undefined> {
+    async manifest(reference: string): Promise<Found | undefined> {
       const response = await send("GET", `${base}/manifests/${reference}`, { headers: { accept: accepted } });
       if (response.status === 404) return undefined;
       const bytes = Buffer.from(await (await expectStatus(response, [200], "reading a manifest")).arrayBuffer());
-      return { digest: digestOf(bytes), manifest: JSON.parse(bytes.toString()) as Manifest };
+      return { digest: digestOf(bytes), size: bytes.length, manifest: JSON.parse(bytes.toString()) };
     },
     async blob(digest: string): Promise<Buffer> {
       const response = await expectStatus(await send("GET", `${base}/blobs/${digest}`), [200], "reading a blob");
@@ -88,10 +103,12 @@ export function openRepository(repository: string, credentials?: Credentials) {
       }
       return { mediaType, digest, size: bytes.length };
     },
-    async putManifest(tag: string, manifest: Manifest): Promise<void> {
+    /** Returns its digest. */
+    async putManifest(tag: string, manifest: Manifest | Index): Promise<string> {
       const body = Buffer.from(JSON.stringify(manifest));
       const headers = { "content-type": manifest.mediaType };
       await expectStatus(await send("PUT", `${base}/manifests/${tag}`, { headers, body }), [201], "writing a manifest");
+      return digestOf(body);
     },
   };
 }

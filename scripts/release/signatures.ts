@@ -87,8 +87,7 @@ export async function attest(
 
 /** Throws NotVerified unless a signature of the key names this image. */
 export async function verifyImage(repository: Repository, digest: string, key: KeyObject): Promise<void> {
-  const found = await repository.manifest(tagOf(digest, "sig"));
-  for (const layer of found?.manifest.layers ?? []) {
+  for (const layer of await layersOf(repository, tagOf(digest, "sig"))) {
     const payload = await repository.blob(layer.digest);
     const signature = Buffer.from(layer.annotations?.[signatureAnnotation] ?? "", "base64");
     const { critical } = JSON.parse(payload.toString()) as { critical?: { image?: Record<string, string> } };
@@ -103,9 +102,8 @@ export async function statementsOf(
   digest: string,
   key: KeyObject,
 ): Promise<readonly Statement[]> {
-  const found = await repository.manifest(tagOf(digest, "att"));
   const statements: Statement[] = [];
-  for (const layer of found?.manifest.layers ?? []) {
+  for (const layer of await layersOf(repository, tagOf(digest, "att"))) {
     const envelope = JSON.parse((await repository.blob(layer.digest)).toString()) as Envelope;
     const payload = Buffer.from(envelope.payload, "base64");
     const signature = Buffer.from(envelope.signatures[0]?.sig ?? "", "base64");
@@ -120,6 +118,11 @@ export async function statementsOf(
 /** What an envelope's signature covers (https://github.com/secure-systems-lab/dsse). */
 function authenticated(type: string, payload: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`DSSEv1 ${Buffer.byteLength(type)} ${type} ${payload.length} `), payload]);
+}
+
+async function layersOf(repository: Repository, tag: string): Promise<readonly Descriptor[]> {
+  const found = await repository.manifest(tag);
+  return found && "layers" in found.manifest ? found.manifest.layers : [];
 }
 
 async function putArtifact(repository: Repository, tag: string, layers: readonly Descriptor[]): Promise<void> {

@@ -8,6 +8,8 @@ export interface Built {
   readonly target: string;
   /** Base image, with its digest where it has one. */
   readonly base: string;
+  /** Undefined: that of the machine which built it. */
+  readonly platform: string | undefined;
   readonly sourceUri: string;
   readonly commit: string;
   /** False where the sources were not exactly those of the commit. */
@@ -42,7 +44,11 @@ export function provenanceOf(built: Built): Statement {
   return statementAbout(built, provenanceType, {
     buildDefinition: {
       buildType: "urn:stoker:build:runtime-image:1",
-      externalParameters: { target: built.target, base: built.base },
+      externalParameters: {
+        target: built.target,
+        base: built.base,
+        ...(built.platform === undefined ? {} : { platform: built.platform }),
+      },
       internalParameters: { isCommitted: built.isCommitted },
       resolvedDependencies: [
         { uri: built.sourceUri, digest: { gitCommit: built.commit } },

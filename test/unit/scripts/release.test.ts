@@ -48,6 +48,7 @@ describe("the provenance of an image", () => {
     sourceUri: "pkg:generic/stoker@0.1.0",
     commit: "c".repeat(40),
     isCommitted: true,
+    platform: undefined,
     lockDigest: "d".repeat(64),
     startedAt: new Date(0),
     finishedAt: new Date(60_000),
