@@ -50,7 +50,15 @@ export async function runStep(
   const chunks: Buffer[] = [];
   const keep = (chunk: Buffer): void => void chunks.push(chunk);
   // Commands also look for the data folder beside their program, where `up` of this clone may have left one.
-  const all = { PATH: process.env["PATH"], HOME: folder, STOKER_DATA: ".stoker", COLUMNS: String(columns), ...env };
+  const all = {
+    PATH: process.env["PATH"],
+    HOME: folder,
+    // `homedir()` does not read a replaced environment, and another data folder of this user may be in use.
+    XDG_STATE_HOME: join(folder, ".local/state"),
+    STOKER_DATA: ".stoker",
+    COLUMNS: String(columns),
+    ...env,
+  };
   const code = await runHere(wordsOf(command).slice(1), all, { out: keep, err: keep }, folder);
   const text = Buffer.concat(chunks).toString().replace(/\n$/, "");
   return [...(text === "" ? [] : text.split("\n")), ...(code ? [`[exit ${code}]`] : [])];

@@ -6,10 +6,10 @@ import { CliError } from "../../../cli/cli-error.ts";
 import { findConnection } from "../../../cli/connection.ts";
 import { configPath, readConfig, removeProfile, storeProfile, writeConfig } from "../../../cli/profiles.ts";
 
-function home(): { readonly XDG_CONFIG_HOME: string } {
+function home(): { readonly XDG_CONFIG_HOME: string; readonly XDG_STATE_HOME: string } {
   const folder = mkdtempSync(join(tmpdir(), "stoker-profiles-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return { XDG_CONFIG_HOME: folder };
+  return { XDG_CONFIG_HOME: folder, XDG_STATE_HOME: folder };
 }
 
 const one = { hosts: ["http://one:1"], key: "stk_one" };
