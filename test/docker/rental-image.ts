@@ -22,7 +22,11 @@ async function build(): Promise<void> {
       `RUN apt-get update && ${install} && rm -rf /var/lib/apt/lists/*`,
     ];
     await writeFile(join(context, "Dockerfile"), lines.join("\n"));
-    const options = { env: { ...process.env, DOCKER_BUILDKIT: "0" }, timeout: buildLimitMs, maxBuffer: 16 * 1024 * 1024 };
+    const options = {
+      env: { ...process.env, DOCKER_BUILDKIT: "0" },
+      timeout: buildLimitMs,
+      maxBuffer: 16 * 1024 * 1024,
+    };
     await run("docker", ["build", "--quiet", "--network", "host", "--tag", rentalImage, context], options);
   } finally {
     await rm(context, { recursive: true, force: true });
