@@ -52,6 +52,15 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/accounts/operator > reach every replica's key cache in under two seconds, and so does lifting them",
     "integration/accounts/scoped-jwt > a revoked key",
   ],
+  "chaos/control-plane-away": [
+    "integration/fleet/sessions > routes from its first second and moves nothing, however long it was down",
+    "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
+  ],
+  "chaos/agent-restart": [
+    "integration/agent/adoption > adopts the same model server at the same address after kill -9, without a reload",
+    "e2e/spine/llama-server > is adopted by the next agent after kill -9, and finishes its running requests in a drain",
+    "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
+  ],
   "contract/relay-alone": ["contract/relay > over one connection per agent"],
   // The next eight build images. So does `docker/vllm-image`.
   "docker/agent-image": [
@@ -181,6 +190,18 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/agent/sleep > starts an instance again whose process is killed while it wakes",
     "e2e/runtime/sleep > keeps no contexts while it sleeps, and generates the same text after each wake",
   ],
+  "e2e/spine/provider-limits": [
+    "integration/billing/provider-costs > is met exactly by 200 requests at once over two control planes",
+    "integration/billing/provider-costs > keeps its part of the provider's limit until its attempt there is recorded",
+  ],
+  "e2e/spine/provider-health": [
+    "e2e/spine/anthropic-provider > is passed over when its stream fails before the first output",
+    "e2e/spine/anthropic-provider > gets no more requests once it refuses the key",
+    "unit/control-plane/inference/target-health > the circuit breaker of an external server",
+  ],
+  "e2e/spine/report-replica": [
+    "integration/store/report-replica > reads the primary when the replica dies, from the first statement, and the replica when it is back",
+  ],
   // The next three need programs that Go builds in 20 minutes (scripts/go-tools.sh kubernetes).
   "conformance/kubernetes-driver": [
     "unit/agent/kubernetes/pod-of-plan > the Pod of a plan",
@@ -281,6 +302,59 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "contract/token-canaries > no secret of a request to the routes of keys and tokens is logged or told back",
     "unit/agent/process/redact > a line that leaves this host",
   ],
+  "integration/responses/stored-responses": [
+    "integration/responses/responses > a response in the background",
+    "integration/responses/responses > stored responses",
+    "contract/responses-client > the official client",
+  ],
+  "integration/billing/projects": [
+    "contract/project-statuses > projects",
+    "integration/billing/scopes > limits of every scope",
+    "integration/billing/scopes > is refused when its %s has no room, and told so",
+  ],
+  "integration/inference/formats": [
+    "contract/openai-client > the official client",
+    "contract/responses-client > the official client",
+    "contract/anthropic-client > Anthropic's client",
+    "e2e/spine/real-model > gives the same text and usage by chat and by responses, whole, streamed and in the background",
+    "e2e/spine/anthropic-provider > serves Responses and Messages, whole and as streams",
+  ],
+  "integration/deployments/gpu-sharing": [
+    "unit/control-plane/deployments/place-index > never gives a GPU to two accounts, never exceeds its memory, and never exceeds the free memory of a host",
+    "unit/control-plane/deployments/place-index > joins other small models of its account in the smallest gap that fits, and pays only for its part",
+    "integration/fingerprint/machines > slices are placed by size, one account on each, and given to the container by their own uuids",
+  ],
+  "integration/deployments/placement-groups": [
+    "unit/control-plane/deployments/place-index > gives the answer of a comparison of every host, whatever the order of insertion and the previous content",
+    "integration/deployments/deploy > several controllers",
+  ],
+  "integration/deployments/timers": [
+    "conformance/deployment-timers > wake one of two control planes when it is time, and nothing of them is left",
+    "unit/control-plane/deployments/timers > is the soonest of the loss of a silent host and the deadline of a drain",
+  ],
+  "integration/deployments/changed-memory": [
+    "unit/control-plane/deployments/memory-estimate > the memory of an instance",
+    "integration/deployments/rollout > to lower concurrency applies in place, and one to higher concurrency starts a new instance",
+  ],
+  "integration/supervisor/misconfigured": [
+    "integration/fleet/process > reports in one sentence what is wrong with its environment, its database or its secrets",
+  ],
+  "integration/scripts/nightly": [
+    "unit/scripts/nightly-files > includes every test that requests the nightly run, also through a suite that several share",
+    "integration/scripts/run-tool > ends the processes that a stopped program started",
+  ],
+  "integration/accounts/idempotency-relayed": [
+    "integration/accounts/idempotency > idempotency over PostgreSQL",
+    "contract/idempotency > an Idempotency-Key",
+  ],
+  "integration/agent-instances/terminal-cli": [
+    "integration/agent-instances/terminal > passes what is typed and printed, the size and the exit code",
+  ],
+  "integration/agent/crash-loop": [
+    "unit/agent/reconcile/back-off > doubles the wait from 10 s, spread by a quarter (random %s), and gives up at the fifth within 30 minutes",
+    "integration/agent/failures > starts a server that died again after about ten seconds and leaves its neighbour alone",
+  ],
+  "integration/agent/frozen": ["unit/agent/reconcile/progress > the tokens of an engine"],
 };
 
 export const pathOfTest = (name: string): string => `test/${name}.test.ts`;

@@ -60,7 +60,7 @@ describe("an invoice file", () => {
         expect(verdict.problemCount).toBe(1);
         expect(verdict.problems[0]).toContain(`(record ${at + 1}) does not match its digest`);
       }),
-      { numRuns: longer(60, 1_000) },
+      { numRuns: longer(20, 1_000) },
     );
   });
 
@@ -388,7 +388,7 @@ describe("a hostile file", () => {
             expect(verdict).toMatchObject({ total, head, records, invoice, isKeyTrusted: true });
         },
       ),
-      { numRuns: longer(200, 3_000) },
+      { numRuns: longer(60, 3_000) },
     );
   });
 

@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { readFirstStart } from "../../../../control-plane/containers/first-start.ts";
+import { longer } from "../../../fakes/nightly.ts";
 
 const cloudConfig = (value: object) => `#cloud-config\n${stringify(value)}`;
 const script = (value: object) => readFirstStart(cloudConfig(value)).script;
@@ -38,7 +39,7 @@ describe("cloud_init_user_data", () => {
           execFileSync("sh", [], { input: made, stdio: ["pipe", "pipe", "pipe"] });
           expect(readFileSync(file, "utf8")).toBe(text);
         }),
-        { numRuns: 40 },
+        { numRuns: longer(10, 40) },
       );
     } finally {
       rmSync(folder, { recursive: true, force: true });

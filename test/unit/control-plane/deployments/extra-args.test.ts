@@ -6,6 +6,7 @@ import {
   contextLengthOf,
   joinArgs,
 } from "../../../../control-plane/deployments/extra-args.ts";
+import { longer } from "../../../fakes/nightly.ts";
 
 const vllm = { engine: "vllm", format: "safetensors" } as const;
 const stoker = { engine: "stoker", format: undefined } as const;
@@ -112,7 +113,7 @@ describe("extra_args", () => {
           expect(() => checkExtraArgs([arg], reader)).toThrow(expect.objectContaining({ code: "extra_arg_refused" }));
         expect(() => checkKeptArgs([arg], stoker)).toThrow(expect.objectContaining({ code: "extra_arg_refused" }));
       }),
-      { numRuns: 10_000 },
+      { numRuns: longer(2_000, 10_000) },
     );
   });
 

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type ChatDelta, ChatDeltas, deltasOf } from "../../../../../control-plane/http/inference/chat-deltas.ts";
 import { chatReply, chunksOf, cutBy, wholeReply } from "../../../../fakes/chat-replies.ts";
+import { longer } from "../../../../fakes/nightly.ts";
 
 function read(...events: readonly string[]): ChatDelta[] {
   const deltas: ChatDelta[] = [];
@@ -121,7 +122,7 @@ describe("deltas of a chat", () => {
           expect(withoutFrame(read(...events))).toEqual(events.flatMap((event) => withoutFrame(read(event))));
         },
       ),
-      { numRuns: 500 },
+      { numRuns: longer(100, 500) },
     );
   });
 

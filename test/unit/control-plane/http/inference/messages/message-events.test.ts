@@ -12,6 +12,7 @@ import {
 import { messageFrame } from "../../../../../../control-plane/http/inference/messages/message-stream.ts";
 import { namedFrame } from "../../../../../../control-plane/http/inference/translated-stream.ts";
 import { chatReply, chunksOf, cutBy, wholeReply } from "../../../../../fakes/chat-replies.ts";
+import { longer } from "../../../../../fakes/nightly.ts";
 
 const seal = {
   seal: (reasoning: string) => Buffer.from(reasoning).toString("base64url"),
@@ -63,7 +64,7 @@ describe("a message", () => {
         const sent = JSON.stringify(streamed, (key, value) => (key.startsWith("parsed_") ? undefined : value));
         expect(JSON.parse(sent)).toEqual(JSON.parse(JSON.stringify(message)));
       }),
-      { numRuns: 200 },
+      { numRuns: longer(50, 200) },
     );
   });
 
