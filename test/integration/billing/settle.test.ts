@@ -207,7 +207,7 @@ it(
           );
       }),
       // A few runs of any seed may miss a reason, which the last lines expect.
-      { numRuns: longer(40, 300), endOnFailure: true, ...longer({ seed: 20 }, {}) },
+      { numRuns: longer(20, 300), endOnFailure: true, ...longer({ seed: 20 }, {}) },
     );
     const { rows } = await world.pool.query("select distinct deploy_id from usage_month");
     expect(rows).toEqual([{ deploy_id: "deployment" }]);

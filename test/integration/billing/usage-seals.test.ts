@@ -185,7 +185,7 @@ describe("sealed usage", () => {
           sumsOf(lines.map((line) => ({ ...line, discount: line.discount?.id ?? "" }))),
         );
       }),
-      { numRuns: longer(15, 150) },
+      { numRuns: longer(8, 150) },
     );
   });
 
