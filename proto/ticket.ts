@@ -86,12 +86,16 @@ export const clockToleranceMs = 5_000;
 
 export type TicketProblem = "malformed" | "bad_signature" | "expired";
 
-/** The ticket is a header: DEL is refused in one, although it is ASCII. */
-const asAscii = (json: string) =>
-  json.replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
-
 /** An HMAC reads the low byte of each character: without this check another text could have the same one. */
 const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
+
+const del = "\u007f";
+
+/** The ticket is a header: DEL is refused in one, although it is ASCII. */
+const asAscii = (json: string): string =>
+  isAscii(json) && !json.includes(del)
+    ? json
+    : json.replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 interface Pads {
   readonly inner: Buffer;

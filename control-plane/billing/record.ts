@@ -105,18 +105,17 @@ export function readRecord(wire: UsageRecord, ticket: Ticket): SettledRecord {
   const isAllowed = isAllowedUsage(reported, ticket);
   const isUnmeasured = !isAllowed || endReason === "lost";
   const usage = isUnmeasured ? { ...nothing, input: count(ticket.inputTokensEstimate, "estimate") } : reported;
-  const terms = readFields(ticketFields, ticket);
+  const terms = readFields({ ...noFields }, ticketFields, ticket);
   const { requestId, account, attempt, admittedAtMs } = terms;
   if (requestId === "" || account === "" || attempt === 0) throw invalid("request", requestId);
-  const measured = readFields(hostFields, wire);
-  const named = terms as Pick<SettledRecord, keyof typeof terms>;
+  const values = readFields(terms, hostFields, wire);
+  const named = values as typeof values & Pick<SettledRecord, keyof typeof terms>;
   const { leaseIds, provider } = splitLeases(named.leaseIds, ticket.provider);
   return {
     ...named,
     leaseIds,
     provider: provider && providerCharge(provider, named, usage),
-    ...measured,
-    endedAtMs: Math.min(Math.max(admittedAtMs, measured.endedAtMs), admittedAtMs + longestRequestMs),
+    endedAtMs: Math.min(Math.max(admittedAtMs, values.endedAtMs), admittedAtMs + longestRequestMs),
     inputTokens: usage.input,
     cachedInputTokens: usage.cachedInput,
     outputTokens: usage.output,
@@ -157,12 +156,19 @@ const hostFields = usageFieldList.filter((field) => field.from === "host" && !is
 
 type Readable<Name extends UsageName> = readonly (NamedUsageField & { readonly name: Name })[];
 
-/** Throws RangeError. */
-function readFields<Name extends UsageName>(fields: Readable<Name>, from: object): Pick<UsageValues, Name> {
-  const values: Partial<Record<UsageName, unknown>> = {};
+/** Copied for each record: an object to which fields are added by name is several times as slow. */
+const noFields: object = Object.fromEntries([...ticketFields, ...hostFields].map(({ name }) => [name, undefined]));
+
+/** Adds the fields to `into`. Throws RangeError. */
+function readFields<Into extends object, Name extends UsageName>(
+  into: Into,
+  fields: Readable<Name>,
+  from: object,
+): Into & Pick<UsageValues, Name> {
+  const values = into as Partial<Record<UsageName, unknown>>;
   for (const field of fields)
     values[field.name] = readValue(field, (from as Readonly<Record<string, Wire>>)[field.key ?? field.name]);
-  return values as Pick<UsageValues, Name>;
+  return into as Into & Pick<UsageValues, Name>;
 }
 
 type Wire = number | string | undefined;

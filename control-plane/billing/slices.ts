@@ -196,14 +196,14 @@ class HeldMoney implements Hold {
   constructor(
     requestId: RequestId,
     amount: bigint,
-    slices: readonly LeasedSlice[],
+    { slices, leaseIds }: SliceSet,
     expiresAtMs: number,
     end: (held: HeldMoney) => void,
   ) {
     this.requestId = requestId;
     this.amount = nano(amount);
     this.slices = slices;
-    this.leaseIds = slices.map((slice) => slice.leaseId);
+    this.leaseIds = leaseIds;
     this.expiresAtMs = expiresAtMs;
     this.#end = end;
   }
@@ -238,6 +238,13 @@ class HeldMoney implements Hold {
   }
 }
 
+/** Current slices of some scopes, shared by their holds: one of each per hold is kept until its record is durable. */
+interface SliceSet {
+  readonly scopes: readonly BudgetScope[];
+  readonly slices: readonly LeasedSlice[];
+  readonly leaseIds: readonly LeaseId[];
+}
+
 /** Part of a slice that is returned. */
 export type Part = readonly [slice: Slice, amount: bigint];
 
@@ -248,6 +255,8 @@ export class Slices {
   readonly #leased = new Map<LeaseId, LeasedSlice>();
   /** Those that take new holds, by account and budget. */
   readonly #current = new Map<AccountId, Map<BudgetId, LeasedSlice>>();
+  /** The last set of each account, until one of its current slices changes. */
+  readonly #sets = new Map<AccountId, SliceSet>();
   /** Ended holds without a durable record. A job that runs again has a second one under the same request id. */
   readonly #unrecorded = new Set<HeldMoney>();
   #runningCount = 0;
@@ -278,8 +287,8 @@ export class Slices {
 
   /** Amount that the slices of all scopes have free; undefined when one has no slice that admits requests now. */
   free(account: AccountId, scopes: readonly BudgetScope[], nowMs: number): bigint | undefined {
-    const slices = this.#usable(account, scopes, nowMs);
-    return slices && minFree(slices);
+    const usable = this.#usable(account, scopes, nowMs);
+    return usable && minFree(usable.slices);
   }
 
   /** Holds `full`, or what is free if that is at least `floor`; undefined when less is free. */
@@ -289,31 +298,42 @@ export class Slices {
     { requestId, floor, full }: Pick<HoldRequest, "requestId" | "floor" | "full">,
     nowMs: number,
   ): Hold | undefined {
-    const slices = this.#usable(account, scopes, nowMs);
-    if (!slices) return undefined;
+    const usable = this.#usable(account, scopes, nowMs);
+    if (!usable) return undefined;
+    const { slices } = usable;
     const free = minFree(slices);
     if (free < floor) return undefined;
     const amount = free < full ? free : full;
     let deadlineMs = Number.POSITIVE_INFINITY;
     for (const slice of slices) if (slice.deadlineMs < deadlineMs) deadlineMs = slice.deadlineMs;
     const expiresAtMs = Math.floor(this.#clock.unixMs() + deadlineMs - nowMs);
-    const held = new HeldMoney(requestId, amount, slices, expiresAtMs, this.#endHold);
+    const held = new HeldMoney(requestId, amount, usable, expiresAtMs, this.#endHold);
     for (const slice of slices) slice.reserve(amount, nowMs);
     this.#runningCount += 1;
     this.#runningAmount += amount;
     return held;
   }
 
-  #usable(account: AccountId, scopes: readonly BudgetScope[], nowMs: number): readonly LeasedSlice[] | undefined {
+  /** Undefined when a scope has no slice that admits requests now. */
+  #usable(account: AccountId, scopes: readonly BudgetScope[], nowMs: number): SliceSet | undefined {
+    const known = this.#sets.get(account);
+    const set = known?.scopes === scopes ? known : this.#setOf(account, scopes);
+    if (!set) return undefined;
+    for (const slice of set.slices) if (slice.isLate(nowMs)) return undefined;
+    return set;
+  }
+
+  #setOf(account: AccountId, scopes: readonly BudgetScope[]): SliceSet | undefined {
     const current = this.#current.get(account);
-    if (!current) return undefined;
-    const found: LeasedSlice[] = [];
+    const slices: LeasedSlice[] = [];
     for (const { budgetId } of scopes) {
-      const slice = current.get(budgetId);
-      if (!slice || slice.isLate(nowMs)) return undefined;
-      found.push(slice);
+      const slice = current?.get(budgetId);
+      if (!slice) return undefined;
+      slices.push(slice);
     }
-    return found;
+    const set = { scopes, slices, leaseIds: slices.map(({ leaseId }) => leaseId) };
+    this.#sets.set(account, set);
+    return set;
   }
 
   readonly #endHold = (held: HeldMoney): void => {
@@ -362,6 +382,7 @@ export class Slices {
     if (slice.isRetired) return;
     const current = this.#current.get(slice.account) ?? new Map<BudgetId, LeasedSlice>();
     this.#current.set(slice.account, current.set(slice.budget.budgetId, slice));
+    this.#sets.delete(slice.account);
   }
 
   /** Renews the slices that are due and looks for the records of ended holds; one at a time. False: nothing was due. */
@@ -486,6 +507,7 @@ export class Slices {
     slice.isRetired = true;
     const current = this.#current.get(slice.account);
     if (current?.get(slice.budget.budgetId) === slice) current.delete(slice.budget.budgetId);
+    this.#sets.delete(slice.account);
     if (current?.size === 0) this.#current.delete(slice.account);
   }
 

@@ -181,7 +181,10 @@ function lotsOf(records: readonly SettledRecord[]): { lots: readonly Lot[]; numb
   if (first && records.length === 1)
     return { lots: [{ number: 1, first, columns: columnsOf(first, fields) }], numbers: [1] };
   const lots = new Map<string, Lot>();
+  let last: Lot | undefined;
   const numbers = records.map((record) => {
+    // Most records are of the lot before: comparing values costs less than a key.
+    if (last && isAlike(record, last.first)) return last.number;
     // PostgreSQL's texts have no NUL.
     let key = new Date(record.admittedAtMs).toISOString().slice(0, 7);
     for (const { read } of sharedFields) key += `\0${read(record)}`;
@@ -191,9 +194,23 @@ function lotsOf(records: readonly SettledRecord[]): { lots: readonly Lot[]; numb
       lot = { number: lots.size + 1, first: record, columns };
       lots.set(key, lot);
     }
+    last = lot;
     return lot.number;
   });
   return { lots: [...lots.values()], numbers };
+}
+
+const dayMs = 86_400_000;
+
+/** True: both are of one lot. False also where their days differ. */
+function isAlike(one: SettledRecord, other: SettledRecord): boolean {
+  if (Math.floor(one.admittedAtMs / dayMs) !== Math.floor(other.admittedAtMs / dayMs)) return false;
+  for (const { read } of sharedFields) {
+    const value = read(one);
+    const known = read(other);
+    if (value !== known && !(Array.isArray(value) && String(value) === String(known))) return false;
+  }
+  return true;
 }
 
 /** Columns without a value keep their defaults. Bigints travel as text, because JSON numbers end at 2^53. */
