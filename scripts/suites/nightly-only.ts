@@ -61,6 +61,11 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "e2e/spine/llama-server > is adopted by the next agent after kill -9, and finishes its running requests in a drain",
     "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
   ],
+  "chaos/webhooks": [
+    "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
+    "integration/webhooks/delivery > one call",
+    "integration/webhooks/delivery > due calls",
+  ],
   "contract/relay-alone": ["contract/relay > over one connection per agent"],
   // The next eight build images. So does `docker/vllm-image`.
   "docker/agent-image": [
@@ -201,6 +206,9 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   ],
   "e2e/spine/report-replica": [
     "integration/store/report-replica > reads the primary when the replica dies, from the first statement, and the replica when it is back",
+  ],
+  "e2e/spine/request-labels": [
+    "contract/request-ids > gives a thousand requests with one x-request-id ids of their own",
   ],
   // The next three need programs that Go builds in 20 minutes (scripts/go-tools.sh kubernetes).
   "conformance/kubernetes-driver": [
@@ -355,6 +363,11 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/agent/failures > starts a server that died again after about ten seconds and leaves its neighbour alone",
   ],
   "integration/agent/frozen": ["unit/agent/reconcile/progress > the tokens of an engine"],
+  "integration/deployments/adapters": [
+    "integration/agent/adapters > are loaded once the engine is ready, with their two files and no other, and told as ready then",
+    "contract/adapter-statuses > LoRA adapters",
+    "e2e/spine/adapter > serves like its reference on the running base, which serves as before",
+  ],
 };
 
 export const pathOfTest = (name: string): string => `test/${name}.test.ts`;
