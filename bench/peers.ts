@@ -32,7 +32,7 @@ interface Peer {
   /** `folder` is its own and empty. */
   readonly command: (
     program: string,
-    setup: { engineUrl: string; port: number; folder: string; model: string },
+    setup: { engineUrl: string; port: number; metricsPort: number; folder: string; model: string },
   ) => Command;
   readonly headers?: (engineUrl: string) => Record<string, string>;
 }
@@ -59,12 +59,15 @@ const peers: readonly Peer[] = [
     name: "onwards",
     keeps: "keys",
     program: inCache("onwards/bin/onwards"),
-    command: (program, { engineUrl, port, folder, model }) => {
+    command: (program, { engineUrl, port, metricsPort, folder, model }) => {
       const targets = join(folder, "targets.json");
       writeFileSync(targets, JSON.stringify({ targets: { [model]: { url: engineUrl, keys: [key] } } }));
       return {
         program,
-        args: ["--targets", targets, "--port", String(port), "--metrics", "false", "--watch", "false"],
+        args: [
+          ...["--targets", targets, "--port", String(port), "--metrics-port", String(metricsPort)],
+          ...["--shutdown-delay-secs", "0"],
+        ],
       };
     },
   },
@@ -217,7 +220,14 @@ async function startPeer(
 ): Promise<Gateway> {
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "stoker-peer-"));
-  const { program: file, args, env } = peer.command(program, { engineUrl, port, folder, model });
+  const {
+    program: file,
+    args,
+    env,
+  } = peer.command(program, {
+    ...{ engineUrl, port, folder, model },
+    metricsPort: await freePort(),
+  });
   const child: ChildProcess = spawn(file, args, {
     cwd: folder,
     env: { ...process.env, ...env },
