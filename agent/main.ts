@@ -370,7 +370,7 @@ function loopPartsOf(
       volumesDir: volumes?.folder,
       ...(rentals.driver ? { rentals: config.rentals } : {}),
     },
-    events: metrics,
+    metrics,
     minAwakeMs: config.minAwakeMs,
     clock: () => performance.now(),
     random: Math.random,

@@ -26,3 +26,7 @@ export const isServing = (phase: InstancePhase): boolean => servingPhases.includ
 export function isInstancePhase(text: string): text is InstancePhase {
   return (instancePhases as readonly string[]).includes(text);
 }
+
+/** Why an instance was started again. `operator`: replaced by another version, which the restarts of a report do not count. */
+export const restartReasons = ["oom", "exit", "health", "gpu_lost", "operator"] as const;
+export type RestartReason = (typeof restartReasons)[number];

@@ -5,7 +5,7 @@ import { scanJson } from "./json-scan.ts";
 import type { UnitCounts } from "./money.ts";
 
 /**
- * Type of a field: in memory, in JSON, in the table. `count`: number, bigint column. `duration`: milliseconds, at most 24 days.
+ * Type of a field: in memory, in JSON, in the table. `integer`: number, integer column. `count`: number, bigint column. `duration`: milliseconds, at most 24 days.
  * `time`: Unix ms, timestamptz column. `amount`: bigint, decimal text in JSON.
  */
 type UsageType = "text" | "texts" | "integer" | "count" | "duration" | "time" | "amount" | "flag";

@@ -1,5 +1,6 @@
 // The agent's metrics page. Values are read from memory at the scrape; nothing here waits for a driver, a socket or a file.
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { restartReasons } from "../../proto/instance-phase.ts";
 
 interface AgentFacts {
   session(): {
@@ -82,9 +83,6 @@ function addAgentGauges(registers: Registry[], factsNow: () => AgentFacts | unde
   );
 }
 
-/** Their series begin at 0: Prometheus' `increase` does not count the first value of a series. */
-const restartReasons = ["oom", "exit", "health", "gpu_lost", "operator"];
-
 /** `lastBackupBefore`: in unix seconds, of the agent before this one. */
 export function createAgentMetrics(lastBackupBefore?: number) {
   const registry = new Registry();
@@ -165,6 +163,7 @@ export function createAgentMetrics(lastBackupBefore?: number) {
     },
     phase(id: string, deployId: string, phase: string) {
       known.set(id, { deployId, phase });
+      // Prometheus' `increase` does not count the first value of a series.
       for (const reason of restartReasons) restarts.inc({ deploy_id: deployId, reason }, 0);
     },
     took: (phase: string, seconds: number) => starts.observe({ phase }, seconds),

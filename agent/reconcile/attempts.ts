@@ -1,10 +1,10 @@
 // Counts failed attempts, delays the next one, and gives up with the reason.
 import type { InstanceId } from "../../proto/ids.ts";
+import type { RestartReason } from "../../proto/instance-phase.ts";
 import { afterCrash, afterCrashByRequest, type BackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
 import type { LogLine } from "./driver.ts";
 import { type Failure, gaveUp } from "./failure.ts";
-import type { RestartReason } from "./ports.ts";
 import type { StepDeps } from "./step-deps.ts";
 
 type Attempt = Pick<Step, "kind" | "id">;
@@ -71,7 +71,7 @@ export function createAttempts(deps: StepDeps) {
     },
     restarted(id: InstanceId, deployId: string, reason: RestartReason) {
       book.change(id, (facts) => ({ ...facts, restarts: facts.restarts + 1 }));
-      deps.events.restarted(deployId as Parameters<typeof deps.events.restarted>[0], reason);
+      deps.metrics.restarted(deployId as Parameters<typeof deps.metrics.restarted>[0], reason);
     },
   };
 }

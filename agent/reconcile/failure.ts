@@ -1,7 +1,8 @@
 // Reason for which an instance ended, for its owner: what happened, why, and what to do.
 import { isDiskFull } from "../../proto/disk-full.ts";
+import type { RestartReason } from "../../proto/instance-phase.ts";
 import type { LogLine, Observed } from "./driver.ts";
-import type { GpuFault, RestartReason } from "./ports.ts";
+import type { GpuFault } from "./ports.ts";
 
 export interface Failure {
   /** Stable; `oom_killed`, `exit_1`, `bad_model`, ... */

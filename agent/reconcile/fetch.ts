@@ -12,7 +12,7 @@ import type { StepDeps } from "./step-deps.ts";
 type Fetch = Extract<Step, { kind: "fetch" }>;
 
 export function createFetch(deps: StepDeps, attempts: Attempts) {
-  const { book, events, clock, host } = deps;
+  const { book, metrics, clock, host } = deps;
 
   function progressed(step: Fetch, done: number, total: number): void {
     book.change(step.id, (facts) => ({ ...facts, weights: { kind: "fetching", done, total } }));
@@ -28,10 +28,10 @@ export function createFetch(deps: StepDeps, attempts: Attempts) {
       progressed(step, done, total);
     };
     const { modelPath } = await deps.weights.ensure(wanted, onProgress, signal).catch((error: unknown) => {
-      if (!signal.aborted) events.downloadFailed(failureOf(error, "weights_failed").code);
+      if (!signal.aborted) metrics.downloadFailed(failureOf(error, "weights_failed").code);
       throw error;
     });
-    if (counted > 0) events.took("download", (clock() - beganMs) / 1000);
+    if (counted > 0) metrics.took("download", (clock() - beganMs) / 1000);
     return modelPath;
   }
 
@@ -43,7 +43,7 @@ export function createFetch(deps: StepDeps, attempts: Attempts) {
       progressed(step, done, total);
     };
     await deps.driver.pull(plan, onProgress, signal);
-    if (pulled > 0) events.took("pull", (clock() - beganMs) / 1000);
+    if (pulled > 0) metrics.took("pull", (clock() - beganMs) / 1000);
   }
 
   return async function fetch(step: Fetch, signal: AbortSignal): Promise<void> {

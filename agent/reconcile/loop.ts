@@ -202,11 +202,11 @@ export class Reconciler {
     for (const { instanceId, deployId, phase, generation, bytesDone } of instances) {
       // Every progress of a download is news: the console shows a progress bar.
       now.set(instanceId, `${phase}/${generation}/${bytesDone}`);
-      this.#deps.events.phase(instanceId, deployId, phase);
+      this.#deps.metrics.phase(instanceId, deployId, phase);
     }
     // After `setTargets`: the data path keeps what it removes from its set.
     for (const id of [...forgotten, ...removed]) {
-      this.#deps.events.gone(id);
+      this.#deps.metrics.gone(id);
       this.#deps.dataPath.forget(id);
     }
     for (const id of forgotten) this.#phases.delete(id);

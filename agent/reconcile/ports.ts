@@ -2,7 +2,7 @@
 import type { EngineAddress } from "../../proto/bearer-secret.ts";
 import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
-import type { InstancePhase } from "../../proto/instance-phase.ts";
+import type { InstancePhase, RestartReason } from "../../proto/instance-phase.ts";
 import type { CacheIsolation } from "../engines/engine-traits.ts";
 
 export interface WeightsPort {
@@ -69,9 +69,6 @@ export interface DataPath {
   cut(id: InstanceId): Promise<void>;
 }
 
-/** `operator`: replaced by another version. */
-export type RestartReason = "oom" | "exit" | "health" | "gpu_lost" | "operator";
-
 /** Something that makes a GPU unfit for work. */
 export interface GpuFault {
   readonly uuid: string;
@@ -84,7 +81,7 @@ export interface GpuFault {
 export type GpuFaults = (uuids: readonly string[], signal: AbortSignal) => Promise<readonly GpuFault[]>;
 
 /** For metrics: must not throw or wait. */
-export interface ReconcileEvents {
+export interface ReconcileMetrics {
   phase(id: InstanceId, deployId: DeploymentId, phase: InstancePhase): void;
   took(part: "pull" | "download" | "create" | "load" | "ready" | "wake", seconds: number): void;
   downloadFailed(code: string): void;

@@ -6,7 +6,7 @@ import type { ContainerDriver } from "./driver.ts";
 import type { FactsBook } from "./facts.ts";
 import type { FreeMemory } from "./gpu-memory.ts";
 import type { Probe } from "./health.ts";
-import type { DataPath, GpuFaults, ReconcileEvents, WeightsPort } from "./ports.ts";
+import type { DataPath, GpuFaults, ReconcileMetrics, WeightsPort } from "./ports.ts";
 import type { ProgressWatch } from "./watch-progress.ts";
 
 export interface StepDeps {
@@ -19,7 +19,7 @@ export interface StepDeps {
   readonly gpuFaults: GpuFaults;
   readonly book: FactsBook;
   readonly host: HostFacts;
-  readonly events: ReconcileEvents;
+  readonly metrics: ReconcileMetrics;
   readonly progressed: () => void;
   readonly clock: () => number;
   readonly controlTimeMs: () => number;

@@ -36,7 +36,7 @@ const wakeLimitMs = 10 * 60_000;
 export class Executors implements StepExecutors {
   readonly fetch: StepExecutors["fetch"];
   readonly #deps: StepDeps;
-  readonly #events: StepDeps["events"];
+  readonly #metrics: StepDeps["metrics"];
   readonly #dataPath: StepDeps["dataPath"];
   readonly #book: StepDeps["book"];
   readonly #driver: StepDeps["driver"];
@@ -44,7 +44,7 @@ export class Executors implements StepExecutors {
 
   constructor(deps: StepDeps) {
     this.#deps = deps;
-    this.#events = deps.events;
+    this.#metrics = deps.metrics;
     this.#dataPath = deps.dataPath;
     this.#book = deps.book;
     this.#driver = deps.driver;
@@ -116,7 +116,7 @@ export class Executors implements StepExecutors {
       const oldGpuFaults = (await this.#deps.gpuFaults(step.spec.gpuUuids, signal)).map((fault) => fault.id);
       await this.#driver.start(outcome.plan, bounded(signal, startLimitMs));
       this.#book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true, oldGpuFaults }));
-      this.#events.took("create", (this.#deps.clock() - beganMs) / 1000);
+      this.#metrics.took("create", (this.#deps.clock() - beganMs) / 1000);
     } catch (error) {
       signal.throwIfAborted();
       if (isEngineUnavailable(error)) throw error;
@@ -184,8 +184,8 @@ export class Executors implements StepExecutors {
     if (!next.isReady) return this.#deps.log.warn({ instance: step.id, why: next.trouble }, "instance no longer ready");
     this.#deps.log.info({ instance: step.id, loadMs, totalMs: Math.round(nowMs - before.beganMs) }, "instance ready");
     if (!before.wasStartedHere) return;
-    this.#events.took("load", loadMs / 1000);
-    if (before.restarts === 0) this.#events.took("ready", (nowMs - before.beganMs) / 1000);
+    this.#metrics.took("load", loadMs / 1000);
+    if (before.restarts === 0) this.#metrics.took("ready", (nowMs - before.beganMs) / 1000);
   }
 
   async "count-exit"(step: Of<"count-exit">, signal: AbortSignal) {
@@ -235,7 +235,7 @@ export class Executors implements StepExecutors {
   async stop(step: Of<"stop">, signal: AbortSignal) {
     await this.#end(step.id, step.seen.identity, step.why !== "failed", signal);
     // Counted, but not among the restarts that its owner sees as a problem.
-    if (step.why === "superseded") this.#events.restarted(step.seen.deployId, "operator");
+    if (step.why === "superseded") this.#metrics.restarted(step.seen.deployId, "operator");
   }
 
   async sleep({ id, seen, spec, why }: Of<"sleep">, signal: AbortSignal) {
@@ -276,7 +276,7 @@ export class Executors implements StepExecutors {
     this.#book.change(id, ({ life, ...facts }) => ({ ...facts, life: life && { ...life, isSleepConfirmed: false } }));
     if (paths) await callEngine(seen, paths.wake, bounded(signal, wakeLimitMs));
     const nowMs = this.#deps.clock();
-    this.#events.took("wake", (nowMs - beganMs) / 1000);
+    this.#metrics.took("wake", (nowMs - beganMs) / 1000);
     this.#deps.log.info({ instance: id, wakeMs: Math.round(nowMs - beganMs) }, "instance awake");
     this.#book.change(id, (facts) => {
       if (facts.life?.identity !== seen.identity) return facts;

@@ -1,5 +1,6 @@
 // Phases of the newest instance and the time in each, from the events of a deployment.
 import type { Responses } from "../../proto/gen/responses.ts";
+import { isInstancePhase } from "../../proto/instance-phase.ts";
 
 export type DeploymentEvent = Responses["GET /deploy/{deploy_id}/events"]["events"][number];
 
@@ -26,15 +27,18 @@ const way = ["waiting", "downloading", "creating", "loading", "ready"] as const;
 
 const timeOf = ({ at }: DeploymentEvent): number => Date.parse(at);
 const oldestFirst = (events: readonly DeploymentEvent[]) => events.toReversed();
-const phaseOf = ({ kind }: DeploymentEvent): string | undefined =>
-  kind.startsWith("instance.") ? kind.slice("instance.".length) : undefined;
+/** Events of an instance that change its phase. Others, such as `restarted` and `waiting`, happen within one. */
+const phaseOf = ({ kind }: DeploymentEvent): string | undefined => {
+  const name = kind.startsWith("instance.") ? kind.slice("instance.".length) : "";
+  return isInstancePhase(name) || name === "placed" || name === "removed" ? name : undefined;
+};
 
 /** Instances that the events mention, the newest first. */
 export function instancesIn(events: readonly DeploymentEvent[]): readonly InstanceHistory[] {
   const found = new Map<string, InstanceHistory>();
   for (const event of oldestFirst(events)) {
+    if (event.instance_id === null || !event.kind.startsWith("instance.")) continue;
     const phase = phaseOf(event);
-    if (phase === undefined || event.instance_id === null) continue;
     const atMs = timeOf(event);
     const before = found.get(event.instance_id) ?? {
       id: event.instance_id,
@@ -47,8 +51,8 @@ export function instancesIn(events: readonly DeploymentEvent[]): readonly Instan
     };
     found.set(event.instance_id, {
       ...before,
-      ...(phase === "restarted" ? { restarts: Number(event.state) || before.restarts + 1 } : {}),
-      ...(phase === "restarted" || phase === "waiting" ? {} : { phase, sinceMs: atMs }),
+      ...(event.kind === "instance.restarted" ? { restarts: Number(event.state) || before.restarts + 1 } : {}),
+      ...(phase === undefined ? {} : { phase, sinceMs: atMs }),
       reason: event.reason || (phase === "ready" ? "" : before.reason),
       isRemoved: before.isRemoved || phase === "removed",
     });
@@ -73,7 +77,7 @@ export function phasesOf(events: readonly DeploymentEvent[], status: string, now
   if (asked) begins.set("waiting", timeOf(asked));
   for (const event of own) {
     const phase = phaseOf(event);
-    if (phase === undefined || phase === "waiting" || begins.has(phase)) continue;
+    if (phase === undefined || begins.has(phase)) continue;
     begins.set(phase, timeOf(event));
   }
   // Without an event for the download, the time after the placement is counted as one.

@@ -67,7 +67,7 @@ export function startReconciledHost(over: Partial<LoopDeps>, before?: Reconciled
     gpuFaults: async () => [],
     gpuMemory: { read: async () => [], limitMs: 1_000, everyMs: 100 },
     host: { driver: "process", runtimeImage: "", allowedImages: [], filesDir: join(folder, "files"), logLevel: "info" },
-    events: { phase: none, took: none, downloadFailed: none, restarted: none, gone: none },
+    metrics: { phase: none, took: none, downloadFailed: none, restarted: none, gone: none },
     clock: () => performance.now(),
     controlTimeMs: Date.now,
     minAwakeMs: 0,

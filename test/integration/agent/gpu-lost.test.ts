@@ -15,7 +15,7 @@ async function killedUnder(before: readonly GpuFault[], after: readonly GpuFault
   const none = () => {};
   const running = startReconciledHost({
     gpuFaults: async (uuids) => faults.filter((one) => uuids.includes(one.uuid)),
-    events: {
+    metrics: {
       phase: none,
       took: none,
       downloadFailed: none,

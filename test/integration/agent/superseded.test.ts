@@ -10,7 +10,7 @@ it("is an operator's restart on the metrics page, and no trouble of the instance
   const restarts: string[] = [];
   const none = () => {};
   const running = startReconciledHost({
-    events: {
+    metrics: {
       phase: none,
       took: none,
       downloadFailed: none,

@@ -98,6 +98,11 @@ describe("phases of a deployment", () => {
 });
 
 describe("instances in events", () => {
+  it("keep their phase at an event that is none", () => {
+    const all = events([0, "instance.placed", "a"], [9, "instance.ready", "a"], [20, "instance.noticed", "a"]);
+    expect(instancesIn(all)).toMatchObject([{ id: "a", phase: "ready", sinceMs: at(9) }]);
+  });
+
   it("keep the reason of their last failure, restarts and removal; newest first", () => {
     const all = events(
       [0, "instance.placed", "a"],

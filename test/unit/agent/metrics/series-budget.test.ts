@@ -7,6 +7,7 @@ import { createAgentMetrics } from "../../../../agent/metrics/agent-metrics.ts";
 import { addGpuMetrics, type GpuMetricNames } from "../../../../agent/metrics/gpu-metrics.ts";
 import { addUsageMetrics, type UsedInstance } from "../../../../agent/metrics/usage-metrics.ts";
 import { measuredDriver } from "../../../../agent/wiring/drivers.ts";
+import { restartReasons } from "../../../../proto/instance-phase.ts";
 import { lint, seriesIn } from "../../../fakes/exposition.ts";
 
 const numbers = (n: number) => Array.from({ length: n }, (_, i) => i);
@@ -93,7 +94,7 @@ function fullHost(names: GpuMetricNames = "dcgm", hasDcgmExporter = false) {
       models = next;
       for (const n of next) {
         metrics.phase(`i${n}`, `d${n}`, "ready");
-        for (const reason of ["oom", "exit", "health", "gpu_lost", "operator"]) metrics.restarted(`d${n}`, reason);
+        for (const reason of restartReasons) metrics.restarted(`d${n}`, reason);
       }
     },
     async work() {
