@@ -17,6 +17,7 @@ export interface UsageField {
   readonly from: "host" | "ticket" | "price" | "posting";
   /** Absent: the field may be left out and its column has a default, as every later field must. */
   readonly isRequired?: true;
+  /** Texts only: an empty one is null. A number that is not known is 0, and a negative one no type has: write it as a text. */
   readonly isNullable?: true;
   /** Group that holds the value in memory. `tokens` and `units` are limited by the ticket. */
   readonly in?: "tokens" | "units" | "rates";
@@ -253,7 +254,7 @@ type Measured = Exclude<HostName, UsageNames<{ readonly in: "tokens" | "units" }
 /** Report of an agent about a request: `usage`, and every other field of the host, also those that are optional for readers. */
 export type UsageReport = Pick<UsageValues, Measured> & { readonly usage: ReportedUsage };
 
-type Values = Readonly<Record<string, string | number | bigint | undefined>>;
+type Values = Readonly<Record<string, string | number | bigint | null | undefined>>;
 
 const writtenFields = usageFieldList
   .filter(({ from }) => from === "host")
@@ -267,7 +268,7 @@ export function writeUsageRecord(requestId: string, attempt: number, report: Usa
   let text = `{"requestId":${JSON.stringify(requestId)},"attempt":${attempt}`;
   for (const { group, key, type, head } of writtenFields) {
     const value = (group === undefined ? own : group === "tokens" ? tokens : units)?.[key];
-    if (value === undefined) continue;
+    if (value === undefined || value === null) continue;
     text += head;
     if (type === "text") text += JSON.stringify(value);
     else if (type === "amount") text += `"${value}"`;

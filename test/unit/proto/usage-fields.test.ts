@@ -41,6 +41,13 @@ it("is what an agent writes of a request, beside its name and its ticket", () =>
   expect(Object.keys(wire)).toEqual(["requestId", "attempt", ...reported.keys(), "ticket"]);
 });
 
+it("leaves out what is null", () => {
+  const wire = JSON.parse(
+    writeUsageRecord("r", 1, { ...report, endReason: null } as unknown as UsageReport, '"sealed"'),
+  );
+  expect("endReason" in wire).toBe(false);
+});
+
 it("is read as it was written", () => {
   const ticket = ticketFor({ admittedAtMs, units: { asked: units, rates: ["1", "2", "3", "4"] } });
   const wire = JSON.parse(writeUsageRecord("r", 1, report, JSON.stringify(sealedText(ticket))));
