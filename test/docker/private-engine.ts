@@ -57,6 +57,8 @@ export function privateEngine(): PrivateEngine {
       if (left !== "") await docker("rm", "-f", ...left.split("\n")).catch(() => {});
       await engine.stop("SIGTERM");
       if (hasBridge) await run("ip", ["link", "delete", bridge]);
+      // An engine that was busy at its end leaves its root mounted on itself.
+      await run("umount", ["--lazy", join(folder, "data")]).catch(() => {});
       rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
