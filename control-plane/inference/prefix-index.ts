@@ -109,22 +109,20 @@ export class PrefixIndex {
         const summary = this.#find(this.#bucketOf(place, over), tagOf(tag, over));
         if (summary < 0) continue;
         const before = count;
-        for (let j = 0; j < groupSize && count < found.length && groupRows < maxGroupRows; j++) {
-          const bit = ((start >>> 6) + j) & 63;
-          if ((((this.#rows[summary + (bit < 32 ? 2 : 3)] as number) >>> (bit & 31)) & 1) === 0) continue;
-          const number = ((over << 6) | bit) & (summarySlots / groupSize - 1);
-          const group = groups.get(number);
-          if (!group) continue;
-          groupRows += 1;
-          const row = this.#find(this.#bucketOf(place, number), tagOf(tag, number));
-          if (row < 0) continue;
-          // Begins behind the start, in the row as in the group.
-          for (let half = 0; half < 2; half++) {
-            const isHigh = ((start >>> 5) & 1) !== half;
-            const bits = (this.#rows[row + (isHigh ? 3 : 2)] as number) & (isHigh ? group.high : group.low);
-            const lower = (1 << (start & 31)) - 1;
-            count = take(bits & ~lower, isHigh, group, share, found, count, shares);
-            count = take(bits & lower, isHigh, group, share, found, count, shares);
+        // Groups begin behind the start; so do the instances of each.
+        const [first, from] = [start >>> 11, (start >>> 6) & 31];
+        for (let part = 0; part < 3; part++) {
+          const isHigh = (part === 1) !== (first === 1);
+          const behind = part === 0 ? -1 << from : part === 1 ? -1 : ~(-1 << from);
+          let bits = (this.#rows[summary + (isHigh ? 3 : 2)] as number) & behind;
+          for (; bits !== 0 && count < found.length && groupRows < maxGroupRows; bits &= bits - 1) {
+            const bit = (isHigh ? 63 : 31) - Math.clz32(bits & -bits);
+            const number = ((over << 6) | bit) & (summarySlots / groupSize - 1);
+            const group = groups.get(number);
+            if (!group) continue;
+            groupRows += 1;
+            const row = this.#find(this.#bucketOf(place, number), tagOf(tag, number));
+            if (row >= 0) count = this.#takeOfGroup(row, group, start, share, found, count, shares);
           }
         }
         if (count === before) continue;
@@ -139,6 +137,27 @@ export class PrefixIndex {
     return { count, isNew };
   }
 
+  /** Adds the instances of a row that were not found yet, first those behind the start; returns the new count. */
+  #takeOfGroup(
+    row: number,
+    group: InstanceGroup,
+    start: number,
+    share: number,
+    found: Int32Array,
+    count: number,
+    shares: Float64Array,
+  ): number {
+    const lower = (1 << (start & 31)) - 1;
+    let total = count;
+    for (let half = 0; half < 2; half++) {
+      const isHigh = ((start >>> 5) & 1) !== half;
+      const bits = (this.#rows[row + (isHigh ? 3 : 2)] as number) & (isHigh ? group.high : group.low);
+      total = take(bits & ~lower, isHigh, group, share, found, total, shares);
+      total = take(bits & lower, isHigh, group, share, found, total, shares);
+    }
+    return total;
+  }
+
   /** Records that the instance evaluates the prompt, of which it evaluated the blocks before number `from` already. */
   note(blocks: PromptBlocks, slot: number, from = 0): void {
     this.#note(blocks, slot, from);
@@ -147,14 +166,16 @@ export class PrefixIndex {
 
   #note(blocks: PromptBlocks, slot: number, from: number): void {
     const rows = this.#rows;
+    const group = slot >>> 6;
     let before = -1;
     for (let i = Math.max(0, from - renewed); i < blocks.count; i++) {
-      const [place, tag] = [blocks.places[i] as number, blocks.tags[i] as number];
-      const isKnown = this.#find(this.#bucketOf(place, slot >>> 6), tagOf(tag, slot >>> 6)) >= 0;
-      if (!isKnown && before >= 0 && ((rows[before] as number) & maxBranches) < maxBranches)
+      const bucket = this.#bucketOf(blocks.places[i] as number, group);
+      const tag = tagOf(blocks.tags[i] as number, group);
+      const known = this.#find(bucket, tag);
+      if (known < 0 && before >= 0 && ((rows[before] as number) & maxBranches) < maxBranches)
         rows[before] = (rows[before] as number) + 1;
-      const row = this.#noteBlock(place, tag, slot);
-      before = isKnown ? row : -1;
+      this.#use(known < 0 ? this.#replaceOldest(bucket, tag) : known, slot);
+      before = known;
     }
   }
 
@@ -164,24 +185,29 @@ export class PrefixIndex {
     if (this.#hasSummaries) this.#noteBlock(place, tag, summarySlots + (slot >>> 6));
   }
 
-  #noteBlock(place: number, tag: number, slot: number): number {
-    this.#time = (this.#time + 1) >>> 0;
-    const rows = this.#rows;
+  #noteBlock(place: number, tag: number, slot: number): void {
     const group = slot >>> 6;
-    const ownTag = tagOf(tag, group);
     const bucket = this.#bucketOf(place, group);
-    let row = this.#find(bucket, ownTag);
-    if (row < 0) {
-      row = this.#oldest(bucket);
-      rows[row] = ownTag;
-      rows[row + 2] = 0;
-      rows[row + 3] = 0;
-    }
-    const bit = slot & 63;
+    const known = this.#find(bucket, tagOf(tag, group));
+    this.#use(known < 0 ? this.#replaceOldest(bucket, tagOf(tag, group)) : known, slot);
+  }
+
+  #replaceOldest(bucket: number, tag: number): number {
+    const rows = this.#rows;
+    const row = this.#oldest(bucket);
+    rows[row] = tag;
+    rows[row + 2] = 0;
+    rows[row + 3] = 0;
+    return row;
+  }
+
+  #use(row: number, slot: number): void {
+    const rows = this.#rows;
+    this.#time = (this.#time + 1) >>> 0;
     rows[row + 1] = this.#time;
+    const bit = slot & 63;
     const word = row + (bit < 32 ? 2 : 3);
     rows[word] = (rows[word] as number) | (1 << (bit & 31));
-    return row;
   }
 
   // From the end of the prompt: the first row with an instance's bit is the longest part that it evaluated. Behind the first one
