@@ -5,6 +5,9 @@ import { join } from "node:path";
 
 export async function benchSimulate({ rest }: { rest: readonly string[] }): Promise<void> {
   const main = join(import.meta.dirname, "../simulator/main.ts");
-  const [code] = await once(spawn(process.execPath, [main, ...rest], { stdio: "inherit" }), "exit");
+  const [code] = await once(
+    spawn(process.execPath, ["--max-semi-space-size=64", main, ...rest], { stdio: "inherit" }),
+    "exit",
+  );
   process.exitCode = code ?? 1;
 }

@@ -11,16 +11,11 @@ export interface EngineRequest {
   readonly outputTokens: number;
   /** Set by the engine when it begins with the prompt. */
   cachedTokens: number;
+  /** The engine's own: prompt tokens to evaluate, and how many of them the current step evaluates. */
+  left: number;
+  taken: number;
   sawFirstToken(nowMs: number): void;
   finished(nowMs: number): void;
-}
-
-interface Prompt {
-  readonly request: EngineRequest;
-  /** Tokens to evaluate. */
-  left: number;
-  /** Tokens evaluated in the current step. */
-  taken: number;
 }
 
 /** Remainders of floating point. */
@@ -36,7 +31,8 @@ export class Engine implements Actor {
   readonly #arriving: { readonly request: EngineRequest; readonly atMs: number }[] = [];
   readonly #waiting: EngineRequest[] = [];
   #firstWaiting = 0;
-  readonly #prompts: Prompt[] = [];
+  /** Those that are evaluated. */
+  readonly #prompts: EngineRequest[] = [];
   /** Tokens that a sequence would have which ran from the start. */
   #level = 0;
   /** A heap by the level at which each sequence ends. */
@@ -133,15 +129,15 @@ export class Engine implements Actor {
     this.busyMs += count * this.#stepMs;
     if (this.#running.length > 0) this.#level += count;
     for (let i = 0; i < this.#prompts.length; ) {
-      const prompt = this.#prompts[i] as Prompt;
-      prompt.left -= prompt.taken;
-      prompt.taken = 0;
-      if (prompt.left > tolerance) {
+      const request = this.#prompts[i] as EngineRequest;
+      request.left -= request.taken;
+      request.taken = 0;
+      if (request.left > tolerance) {
         i += 1;
         continue;
       }
-      this.#prompts.splice(i, 1);
-      const { request } = prompt;
+      if (i === this.#prompts.length - 1) this.#prompts.pop();
+      else this.#prompts.splice(i, 1);
       this.#context += contextOf(request);
       this.#push(this.#level + request.outputTokens - 1, request);
       request.sawFirstToken(nowMs);
@@ -162,11 +158,11 @@ export class Engine implements Actor {
     let promptMs = 0;
     let sequences = this.#running.length;
     let context = this.#context;
-    for (const { request, left, taken } of this.#prompts) {
-      promptMs += this.#evaluationMs(request.promptTokens - left, taken);
+    for (const { promptTokens, left, taken } of this.#prompts) {
+      promptMs += this.#evaluationMs(promptTokens - left, taken);
       if (left - taken > tolerance) continue;
       sequences += 1;
-      context += request.promptTokens;
+      context += promptTokens;
     }
     this.#startedMs = nowMs;
     this.#stepMs =
@@ -181,7 +177,7 @@ export class Engine implements Actor {
     let budget = this.#chunkTokens(1);
     for (let i = 0; budget > tolerance; i++) {
       if (i === this.#prompts.length && !this.#admitNext()) return;
-      const prompt = this.#prompts[i] as Prompt;
+      const prompt = this.#prompts[i] as EngineRequest;
       prompt.taken = Math.min(prompt.left, budget);
       budget -= prompt.taken;
     }
@@ -212,14 +208,17 @@ export class Engine implements Actor {
     const cached = this.#cache.enter(request.segments, request.outputTokens);
     // Waits for space: a sequence that ends begins it.
     if (cached === undefined) return false;
-    this.#firstWaiting += 1;
-    if (this.#firstWaiting === this.#waiting.length) {
+    // An array that is set to no length would allocate its memory again.
+    if (this.#waiting.length === 1) this.#waiting.pop();
+    else if (++this.#firstWaiting === this.#waiting.length) {
       this.#waiting.length = 0;
       this.#firstWaiting = 0;
     }
     // The last token of a prompt is always evaluated.
     request.cachedTokens = Math.min(cached, request.promptTokens - 1);
-    this.#prompts.push({ request, left: request.promptTokens - request.cachedTokens, taken: 0 });
+    request.left = request.promptTokens - request.cachedTokens;
+    request.taken = 0;
+    this.#prompts.push(request);
     return true;
   }
 

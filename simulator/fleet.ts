@@ -60,7 +60,7 @@ export interface Asked {
   /** Weight of the account; default: 1. */
   readonly weight?: number | undefined;
   /** `isServed`: false if it was refused or its host was lost. */
-  readonly ended: (isServed: boolean, nowMs: number) => void;
+  ended(isServed: boolean, nowMs: number): void;
 }
 
 /** As ingress.ts: the longest wait in a gate. */
@@ -80,7 +80,8 @@ interface Instance {
   readonly gate: Gate;
   readonly slot: number;
   readonly sinceMs: number;
-  readonly requests: Set<Running>;
+  /** The latest of its requests, which are linked: cheaper than a set. */
+  latest: Running | undefined;
   /** Undefined in a fleet that does not scale by them. */
   readonly times: Record<TimeKind, RecentTimes> | undefined;
 }
@@ -102,6 +103,8 @@ export class Fleet {
   readonly #gateways: Gateway[] = [];
   readonly #instances = new Map<number, Instance>();
   readonly #random: Random;
+  /** Instances whose gates have or had waiters. */
+  readonly #waited = new Set<Instance>();
   readonly #receivers: ((message: string) => void)[] = [];
   #slots = 0;
   #starting = 0;
@@ -225,8 +228,17 @@ export class Fleet {
     }
   }
 
+  /** Requests wait in the gate of this instance. */
+  waits(instance: Instance): void {
+    this.#waited.add(instance);
+  }
+
   expireWaiters(): void {
-    for (const { gate } of this.#instances.values()) if (gate.waiting > 0) gate.expire();
+    if (this.#waited.size === 0) return;
+    for (const instance of [...this.#waited].sort((one, other) => one.slot - other.slot)) {
+      if (instance.gate.waiting > 0) instance.gate.expire();
+      else this.#waited.delete(instance);
+    }
   }
 
   /** Accounts for the time of running instances. */
@@ -244,7 +256,7 @@ export class Fleet {
       gate: new Gate({ permits: profile.maxBatchSize, clock, maxWaitMs }),
       slot,
       sinceMs: timeline.nowMs,
-      requests: new Set(),
+      latest: undefined,
       times: this.#options.scale && { queue: new RecentTimes(clock), firstToken: new RecentTimes(clock) },
     });
     for (const gateway of this.#gateways) gateway.routes = [...gateway.routes, routeTo(slot, profile)];
@@ -254,9 +266,12 @@ export class Fleet {
     const instance = this.#instances.get(slot) as Instance;
     this.#count(instance);
     this.#instances.delete(slot);
+    this.#waited.delete(instance);
     for (const gateway of this.#gateways) gateway.routes = gateway.routes.filter((route) => route.slot !== slot);
     instance.engine.stop();
-    for (const request of [...instance.requests]) request.lost(this.timeline.nowMs);
+    const requests: Running[] = [];
+    for (let request = instance.latest; request; request = request.before) requests.push(request);
+    for (const request of requests.toReversed()) request.lost(this.timeline.nowMs);
   }
 
   #count({ profile, sinceMs, engine }: Instance): void {
@@ -270,13 +285,20 @@ class Running implements Waiter, EngineRequest {
   readonly permits = 1;
   readonly promptTokens: number;
   cachedTokens = 0;
+  left = 0;
+  taken = 0;
   turn?: Waiter["turn"];
   readonly #fleet: Fleet;
   readonly #gateway: Gateway;
   readonly #asked: Asked;
   readonly #sinceMs: number;
-  readonly #tried: Route[] = [];
+  #tried: readonly Route[] = noRoutes;
   #choice: Choice | undefined;
+  /** Of the choice. */
+  #instance: Instance | undefined;
+  /** Neighbours among the instance's requests, in the order in which they were sent. */
+  before: Running | undefined;
+  after: Running | undefined;
   #firstMs = 0;
   #isEntering = false;
 
@@ -314,23 +336,25 @@ class Running implements Waiter, EngineRequest {
       const choice = this.#fleet.choose(this.#gateway, this.#asked, this.promptTokens, this.#tried);
       const instance = choice && this.#fleet.instanceOf(choice.route);
       if (!choice || !instance) break;
-      this.#tried.push(choice.route);
+      this.#tried = [...this.#tried, choice.route];
       this.#choice = choice;
       this.#gateway.router.sent(choice);
-      instance.requests.add(this);
+      this.#join(instance);
       this.#isEntering = true;
       instance.gate.enter(this);
       this.#isEntering = false;
-      if (this.#choice) return;
+      if (!this.#choice) continue;
+      if (instance.gate.waiting > 0) this.#fleet.waits(instance);
+      return;
     }
     this.#fleet.tally.refused += 1;
     this.#asked.ended(false, this.#fleet.timeline.nowMs);
   }
 
   admitted(): void {
-    const instance = this.#instance();
-    instance?.times?.queue.add(this.#fleet.timeline.nowMs - this.#sinceMs);
-    instance?.engine.enter(this);
+    const instance = this.#instance as Instance;
+    instance.times?.queue.add(this.#fleet.timeline.nowMs - this.#sinceMs);
+    instance.engine.enter(this);
   }
 
   refused(): void {
@@ -341,13 +365,13 @@ class Running implements Waiter, EngineRequest {
 
   sawFirstToken(nowMs: number): void {
     this.#firstMs = nowMs;
-    this.#instance()?.times?.firstToken.add(nowMs - this.#sinceMs);
+    this.#instance?.times?.firstToken.add(nowMs - this.#sinceMs);
     this.#gateway.router.sawFirstByte(this.#choice as Choice);
   }
 
   finished(nowMs: number): void {
     const choice = this.#choice as Choice;
-    this.#instance()?.gate.release(this, this.promptTokens + this.outputTokens);
+    this.#instance?.gate.release(this, this.promptTokens + this.outputTokens);
     this.#end();
     this.#gateway.router.learn(choice, this.cachedTokens);
     const { account, outputTokens } = this.#asked;
@@ -373,12 +397,22 @@ class Running implements Waiter, EngineRequest {
     this.#asked.ended(false, nowMs);
   }
 
-  #instance(): Instance | undefined {
-    return this.#choice && this.#fleet.instanceOf(this.#choice.route);
+  #join(instance: Instance): void {
+    this.#instance = instance;
+    this.before = instance.latest;
+    this.after = undefined;
+    if (instance.latest) instance.latest.after = this;
+    instance.latest = this;
   }
 
   #end(): void {
-    this.#instance()?.requests.delete(this);
+    const instance = this.#instance;
+    if (instance) {
+      if (this.after) this.after.before = this.before;
+      else instance.latest = this.before;
+      if (this.before) this.before.after = this.after;
+      this.#instance = undefined;
+    }
     if (this.#choice) this.#gateway.router.ended(this.#choice);
     this.#choice = undefined;
   }
@@ -454,6 +488,7 @@ class GateClock implements Actor {
 }
 
 const noKey = Buffer.alloc(0);
+const noRoutes: readonly Route[] = [];
 
 const routeTo = (slot: number, { maxBatchSize }: EngineProfile): Route => ({
   instanceId: `instance-${slot}` as InstanceId,

@@ -35,6 +35,8 @@ export class SegmentCache implements PromptCache {
   readonly #end: Entry = endOfRing();
   #used = 0;
   #pinned = 0;
+  /** Of the prompt that enters, by segment: each entry is looked up once. */
+  readonly #found: (Entry | undefined)[] = [];
 
   constructor(capacity: number) {
     this.#capacity = capacity;
@@ -48,6 +50,7 @@ export class SegmentCache implements PromptCache {
     for (let i = 0; i < segments.length; i++) {
       const { id, tokens } = segments[i] as Segment;
       const entry = this.#entries.get(id);
+      this.#found[i] = entry;
       const has = entry?.tokens ?? 0;
       if (isWhole) {
         cached += Math.min(has, tokens);
@@ -63,7 +66,7 @@ export class SegmentCache implements PromptCache {
     for (let i = 0; i < segments.length; i++) {
       const { id, tokens } = segments[i] as Segment;
       const needed = tokens + (i === segments.length - 1 ? outputTokens : 0);
-      const entry = this.#latest(id);
+      const entry = this.#latest(id, this.#found[i]);
       entry.tokens = Math.max(entry.tokens, needed);
       entry.users += 1;
     }
@@ -93,9 +96,10 @@ export class SegmentCache implements PromptCache {
   }
 
   /** The entry, as the most recently used one. */
-  #latest(id: number): Entry {
+  #latest(id: number, found: Entry | undefined): Entry {
     const end = this.#end;
-    let entry = this.#entries.get(id);
+    // A prompt may name a new segment twice.
+    let entry = found ?? this.#entries.get(id);
     if (entry) unlink(entry);
     else {
       entry = { id, tokens: 0, users: 0, older: end, newer: end };

@@ -1,5 +1,5 @@
 // Who sends what: clients that wait for each response, and clients that arrive whatever happens.
-import type { Fleet } from "./fleet.ts";
+import type { Asked, Fleet } from "./fleet.ts";
 import { Random } from "./random.ts";
 import type { Segment } from "./segment-cache.ts";
 import type { Actor } from "./timeline.ts";
@@ -35,24 +35,31 @@ export interface ConversationShape {
 
 const retryMs = 1_000;
 
-/** One conversation at a time. `again`: starts another when it ends. */
-class Conversation implements Actor {
+/** One conversation at a time, and one request of it, which it is itself. `again`: starts another when it ends. */
+class Conversation implements Actor, Asked {
+  readonly account: string;
+  readonly tier: number | undefined;
+  readonly weight: number | undefined;
+  segments: readonly Segment[] = [];
+  /** Tokens of the current turn, also when it is sent again. */
+  outputTokens = 0;
+  #added = 0;
   readonly #world: World;
   readonly #shape: ConversationShape;
   readonly #id: number;
   readonly #again: boolean;
   /** Its own generator, so that a conversation is the same under each policy. */
   readonly #random: Random;
-  #system = 0;
-  #segment = 0;
+  /** The last of `segments`. */
+  #own = { id: 0, tokens: 0 };
+  readonly #response = { start: 0, end: 0 };
   #history = 0;
-  #lastOutput = 0;
   #turnsLeft = 0;
-  /** Tokens of the current turn, also when it is sent again. */
-  #added = 0;
-  #output = 0;
 
   constructor(world: World, shape: ConversationShape, atMs: number, again: boolean) {
+    this.account = shape.account;
+    this.tier = shape.tier;
+    this.weight = shape.weight;
     this.#world = world;
     this.#shape = shape;
     this.#again = again;
@@ -62,44 +69,43 @@ class Conversation implements Actor {
     world.fleet.timeline.set(this.#id, atMs);
   }
 
-  act(): void {
-    const { account, systemTokens, hasKey, tier, weight } = this.#shape;
-    const repeated = systemTokens + this.#history;
-    const segments: Segment[] = [{ id: this.#segment, tokens: this.#history + this.#added }];
-    if (systemTokens > 0) segments.unshift({ id: -1 - this.#system, tokens: systemTokens });
-    this.#world.fleet.ask({
-      account,
-      segments,
-      outputTokens: this.#output,
-      response: this.#history === 0 ? undefined : { start: repeated - this.#lastOutput, end: repeated },
-      cacheKey: hasKey ? `conversation-${this.#segment}` : undefined,
-      tier,
-      weight,
-      ended: this.#ended,
-    });
+  get response(): Asked["response"] {
+    return this.#history === 0 ? undefined : this.#response;
   }
 
-  readonly #ended = (isServed: boolean, nowMs: number): void => {
+  get cacheKey(): string | undefined {
+    return this.#shape.hasKey ? `conversation-${this.#own.id}` : undefined;
+  }
+
+  act(): void {
+    this.#world.fleet.ask(this);
+  }
+
+  ended(isServed: boolean, nowMs: number): void {
     const { fleet, endMs } = this.#world;
     if (nowMs >= endMs) return;
     if (!isServed) {
       fleet.timeline.set(this.#id, nowMs + retryMs);
       return;
     }
-    this.#history += this.#added + this.#output;
-    this.#lastOutput = this.#output;
+    this.#history += this.#added + this.outputTokens;
+    const repeated = this.#shape.systemTokens + this.#history;
+    this.#response.start = repeated - this.outputTokens;
+    this.#response.end = repeated;
     this.#turnsLeft -= 1;
     if (this.#turnsLeft <= 0) {
       if (!this.#again) return;
       this.#renew();
     } else this.#nextTurn();
     fleet.timeline.set(this.#id, nowMs + this.#random.wait(this.#shape.thinkMs));
-  };
+  }
 
   #renew(): void {
     const random = this.#random;
-    this.#system = systemNumber(this.#shape, Math.floor(random.next() * this.#shape.systems));
-    this.#segment = this.#world.newSegment();
+    const { systems, systemTokens } = this.#shape;
+    const system = { id: -1 - systemNumber(this.#shape, Math.floor(random.next() * systems)), tokens: systemTokens };
+    this.#own = { id: this.#world.newSegment(), tokens: 0 };
+    this.segments = systemTokens > 0 ? [system, this.#own] : [this.#own];
     this.#history = 0;
     this.#turnsLeft = random.size(this.#shape.turns, 0.4);
     this.#nextTurn();
@@ -108,7 +114,8 @@ class Conversation implements Actor {
   #nextTurn(): void {
     const random = this.#random;
     this.#added = random.size(this.#shape.turnTokens);
-    this.#output = random.size(this.#shape.outputTokens);
+    this.outputTokens = random.size(this.#shape.outputTokens);
+    this.#own.tokens = this.#history + this.#added;
   }
 }
 

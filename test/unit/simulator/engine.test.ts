@@ -34,6 +34,8 @@ function run(requests: readonly { atMs: number; id: number; prompt: number; outp
       promptTokens: prompt,
       outputTokens: output,
       cachedTokens: 0,
+      left: 0,
+      taken: 0,
       sawFirstToken: (nowMs) => {
         own.firstMs = nowMs;
         own.cached = request.cachedTokens;
@@ -153,6 +155,8 @@ it("lets a request enter when another one ends", () => {
       promptTokens: 1_000,
       outputTokens,
       cachedTokens: 0,
+      left: 0,
+      taken: 0,
       sawFirstToken: () => {},
       finished: () => {
         ends.push(timeline.nowMs);
