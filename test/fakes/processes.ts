@@ -157,9 +157,10 @@ function part(
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const folder = mkdtempSync(join(tmpdir(), "stoker-e2e-"));
   const agentFolder = (n: number) => options.agentFolderOf?.(n) ?? join(folder, "agents", String(n));
-  // Model servers outlive their agent by design; a test that ends must end them too.
+  // Model servers outlive their agent by design; a test that ends must end them too, with the processes that they started: each
+  // leads a group.
   const clear = (maxRetries: number) => {
-    for (let n = 1; n <= (options.agents ?? 1); n++) endInstances(agentFolder(n));
+    for (let n = 1; n <= (options.agents ?? 1); n++) for (const pid of instancePids(agentFolder(n))) endProcess(-pid);
     // They are no children of ours: the last of them may write until it is gone.
     rmSync(folder, { recursive: true, force: true, maxRetries });
   };

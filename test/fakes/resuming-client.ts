@@ -26,6 +26,23 @@ export async function* eventsOf(response: Response): AsyncGenerator<StreamEvent>
   }
 }
 
+/** The stream cannot be continued. */
+class StreamLost extends Error {
+  override readonly name = "StreamLost";
+  readonly code: string;
+
+  constructor(code: string) {
+    super(`the stream ended with ${code}`);
+    this.code = code;
+  }
+}
+
+/** Throws if the error says that the stream cannot be continued. */
+function requireContinuable(body: string): void {
+  const code = /"code":"(stream_[a-z_]+)"/.exec(body)?.[1];
+  if (code !== undefined) throw new StreamLost(code);
+}
+
 export interface ResumedStream {
   readonly events: StreamEvent[];
   readonly requestId: string;
@@ -48,7 +65,7 @@ export interface ResumeOptions {
   readonly maxReconnects?: number;
 }
 
-/** Reads a stream to its last event. Throws when it needs too many connections, or an id is missing or repeated. */
+/** Reads a stream to its last event. Throws StreamLost, or when it needs too many connections, or an id is missing or repeated. */
 export async function readResumed(options: ResumeOptions): Promise<ResumedStream> {
   const { urls, path, headers, body, onEvent, pauseMs = 100, maxReconnects = 100 } = options;
   const key = randomUUID();
@@ -70,12 +87,15 @@ export async function readResumed(options: ResumeOptions): Promise<ResumedStream
         body: JSON.stringify(body),
       });
       if (response.status !== 200) {
-        problem = new Error(`${response.status} ${await response.text()}`);
+        const text = await response.text();
+        requireContinuable(text);
+        problem = new Error(`${response.status} ${text}`);
         continue;
       }
       requestId = response.headers.get("x-stoker-request-id") ?? "";
       for await (const event of eventsOf(response)) {
         if (event.id === undefined) {
+          requireContinuable(event.data);
           problem = new Error(event.data);
           continue;
         }
@@ -85,7 +105,7 @@ export async function readResumed(options: ResumeOptions): Promise<ResumedStream
         if (isLast(event)) return { events, requestId, reconnects: connection };
       }
     } catch (error) {
-      if (error instanceof Error && error.message.startsWith("event ")) throw error;
+      if (error instanceof StreamLost || (error instanceof Error && error.message.startsWith("event "))) throw error;
       problem = error;
     }
   }

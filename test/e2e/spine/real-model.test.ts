@@ -289,6 +289,53 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
     },
   );
 
+  it.runIf(isNightly).each(Object.keys(killed))(
+    "gives four resumable streams side by side the texts of streams alone, and bills each once, when %s is killed",
+    async (victim) => {
+      const tell = (topic: string, onEvent: () => void = () => {}) =>
+        readResumed({
+          urls: [stack.url],
+          path: "/v1/chat/completions",
+          headers: { authorization: `Bearer ${stack.apiKey}` },
+          body: {
+            ...{ model: demoModel, max_tokens: 120, temperature: 0, ignore_eos: true, stream: true },
+            messages: [{ role: "user", content: `Write a story about ${topic}.` }],
+          },
+          onEvent,
+          pauseMs: 500,
+        });
+      const topics = ["a lighthouse", "a fox in the snow", "a lost key", "an old train"];
+      const alone: string[] = [];
+      for (const topic of topics) alone.push(textOf((await tell(topic)).events));
+      let waiting = topics.length;
+      const underWay = Promise.withResolvers<void>();
+      const streams = topics.map((topic) => {
+        let seen = 0;
+        return tell(topic, () => {
+          seen += 1;
+          if (seen === 40 && --waiting === 0) underWay.resolve();
+        });
+      });
+      await underWay.promise;
+      await killed[victim]?.();
+      const ended = await Promise.all(streams);
+      expect(ended.map(({ events }) => textOf(events))).toEqual(alone);
+      await vi.waitFor(
+        async () => {
+          for (const { requestId } of ended) {
+            const attempts = await usageOf(stack.databaseUrl, requestId);
+            const charged = attempts.filter(({ charge }) => charge > 0);
+            expect(charged.map(({ output_tokens }) => output_tokens)).toEqual([120]);
+            expect(attempts.at(-1)?.attempt).toBeGreaterThan(1);
+          }
+        },
+        { timeout: 90_000, interval: 500 },
+      );
+      expect(await ledgerFacts(stack.databaseUrl)).toEqual(soundBooks);
+    },
+    600_000,
+  );
+
   it.runIf(isNightly)("moves and restarts nothing while the control plane is unavailable", async () => {
     const before = instancePids(stack.agentFolder(1));
     await stack.controlPlane.kill9();
