@@ -17,7 +17,7 @@ export interface UsageField {
   readonly from: "host" | "ticket" | "price" | "posting";
   /** Absent: the field may be left out and its column has a default, as every later field must. */
   readonly isRequired?: true;
-  /** Texts only: an empty one is null. A number that is not known is 0, and a negative one no type has: write it as a text. */
+  /** Texts only: an empty one is stored as null. Numbers cannot be negative or null; use a text. */
   readonly isNullable?: true;
   /** Group that holds the value in memory. `tokens` and `units` are limited by the ticket. */
   readonly in?: "tokens" | "units" | "rates";

@@ -158,6 +158,7 @@ async function verify(): Promise<void> {
     if (!found) throw new Error(`The registry has no ${repository.repository}:${version}.`);
     await verifyImage(repository, found.digest, key);
     const images = "manifests" in found.manifest ? found.manifest.manifests : [{ digest: found.digest }];
+    if (images.length === 0) throw new Error(`${repository.repository}:${version} is signed, but names no image.`);
     for (const { digest } of images) {
       await verifyImage(repository, digest, key);
       const statements = await statementsOf(repository, digest, key);

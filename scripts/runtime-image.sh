@@ -96,6 +96,7 @@ make_base() {
   fi
   # Engines import archives as of their own processor, and load images of any.
   image=$(mktemp -d "$root/.cache/base-image.XXXXXX")
+  trap 'rm -rf "$image"' EXIT INT TERM
   ln -s "$archive" "$image/layer.tar"
   digest=$(sha256sum <"$archive" | cut -d ' ' -f 1)
   created=1970-01-01T00:00:00Z
@@ -105,6 +106,7 @@ make_base() {
   printf '[{"Config":"config.json","RepoTags":["%s"],"Layers":["layer.tar"]}]' "$local_base" >"$image/manifest.json"
   tar -C "$image" --dereference -cf - manifest.json config.json layer.tar | docker load >/dev/null
   rm -rf "$image"
+  trap - EXIT INT TERM
 }
 
 if [ "$base" = debootstrap ]; then

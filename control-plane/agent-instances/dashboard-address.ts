@@ -26,7 +26,7 @@ export function dashboardAddress(pattern: string): DashboardAddress {
   const domain = url.hostname;
   const isLocal = domain === "localhost";
   const end = `.${domain}`;
-  // Asked for every request, and clients of one address send the same host name.
+  // Runs for every request; most have the same host name.
   let last: { readonly host: string; readonly isBelow: boolean } = { host: "", isBelow: false };
   const isBelow = (host: string | undefined): host is string => {
     if (host === undefined) return false;

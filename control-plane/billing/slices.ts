@@ -238,7 +238,10 @@ class HeldMoney implements Hold {
   }
 }
 
-/** Current slices of some scopes, shared by their holds: one of each per hold is kept until its record is durable. */
+/**
+ * Current slices of a set of scopes. Holds share one object, because each keeps it until its record is durable. Requests of keys and projects
+ * with limits of their own have new scopes each, and share none.
+ */
 interface SliceSet {
   readonly scopes: readonly BudgetScope[];
   readonly slices: readonly LeasedSlice[];
@@ -381,6 +384,7 @@ export class Slices {
     this.#leased.set(slice.leaseId, slice);
     if (slice.isRetired) return;
     const current = this.#current.get(slice.account) ?? new Map<BudgetId, LeasedSlice>();
+    if (current.get(slice.budget.budgetId) === slice) return;
     this.#current.set(slice.account, current.set(slice.budget.budgetId, slice));
     this.#sets.delete(slice.account);
   }

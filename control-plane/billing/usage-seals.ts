@@ -209,7 +209,7 @@ export function createUsageSeals(deps: {
   const clock = deps.clock ?? systemClock;
   const exporting = new Set<AccountId>();
   const logged = new Set<string>();
-  /** Last account of a run that outages ended. The next one begins behind it: it may be the accounts, not the database, that fail. */
+  /** Account at which outages ended the last run of this process, by month. The next run continues after it: the accounts may be the cause. */
   const stoppedAt = new Map<Month, string>();
 
   async function seal(account: AccountId, month: Month, maxSegments: number): Promise<SealOutcome> {

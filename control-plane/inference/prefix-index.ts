@@ -109,7 +109,7 @@ export class PrefixIndex {
         const summary = this.#find(this.#bucketOf(place, over), tagOf(tag, over));
         if (summary < 0) continue;
         const before = count;
-        // Groups begin behind the start; so do the instances of each.
+        // Groups begin at or after the start; so do the instances of each.
         const [first, from] = [start >>> 11, (start >>> 6) & 31];
         for (let part = 0; part < 3; part++) {
           const isHigh = (part === 1) !== (first === 1);
@@ -137,7 +137,7 @@ export class PrefixIndex {
     return { count, isNew };
   }
 
-  /** Adds the instances of a row that were not found yet, first those behind the start; returns the new count. */
+  /** Adds the instances of a row that were not found yet, first those at or after the start; returns the new count. */
   #takeOfGroup(
     row: number,
     group: InstanceGroup,

@@ -202,7 +202,7 @@ function lotsOf(records: readonly SettledRecord[]): { lots: readonly Lot[]; numb
 
 const dayMs = 86_400_000;
 
-/** True: both are of one lot. False also where their days differ. */
+/** Returns true only for records of one lot; false may also mean only that their days differ. */
 function isAlike(one: SettledRecord, other: SettledRecord): boolean {
   if (Math.floor(one.admittedAtMs / dayMs) !== Math.floor(other.admittedAtMs / dayMs)) return false;
   for (const { read } of sharedFields) {

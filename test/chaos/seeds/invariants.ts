@@ -293,11 +293,14 @@ async function unpaidWebhooks(
   return found;
 }
 
-/** The gateway that counted and the agent that recorded were both killed during the request: nobody is left who knows (docs/reliability.md). */
+/**
+ * The gateway that counted and the agent that recorded were both killed, the gateway before the database had its count: nobody is left who knows
+ * (docs/reliability.md).
+ */
 function mayBeFree({ controlPlane, agent, sentMs, endedMs }: Outcome, faults: readonly Inflicted[]): boolean {
   // A gateway retries its count until the database has it.
   const countedMs = faults
-    .filter(({ target }) => target.endsWith("postgres"))
+    .filter(({ target }) => target === "postgres" || target === `control-plane-${controlPlane}>postgres`)
     .filter(({ beganMs, endedMs: isBackMs }) => beganMs <= endedMs + 2_000 && isBackMs >= endedMs)
     .reduce((latest, { endedMs: isBackMs }) => Math.max(latest, isBackMs), endedMs);
   const hit = (names: readonly string[], isTarget: (target: string) => boolean) =>

@@ -19,7 +19,7 @@ async function open(lockMs?: number) {
   const store = createIdempotencyStore(world.db);
   const idempotency = createIdempotency({ store, dataKeys, ...(lockMs === undefined ? {} : { lockMs }) });
   const account = await world.account(0n);
-  const ask = (change: { account?: AccountId; key?: string; body?: string } = {}) =>
+  const ask = (change: { account?: AccountId; key?: string; body?: string; isPaid?: boolean } = {}) =>
     idempotency.begin({
       account: change.account ?? account,
       route: "POST /v1/api-tokens",
@@ -27,7 +27,7 @@ async function open(lockMs?: number) {
       bodyHash: createHash("sha256")
         .update(change.body ?? "{}")
         .digest(),
-      isPaid: false,
+      isPaid: change.isPaid ?? false,
     });
   const claimed = async (change: Parameters<typeof ask>[0] = {}) => {
     const begun = await ask(change);
@@ -73,6 +73,12 @@ describe("idempotency over PostgreSQL", () => {
     await dead.abandon();
     await successor.finish(answer);
     expect(await ask({ body: "other" })).toEqual({ kept: answer });
+  });
+
+  it("never runs a paid request again whose holder died", async () => {
+    const { ask, claimed } = await open(0);
+    await claimed({ isPaid: true });
+    await expect(ask({ isPaid: true })).rejects.toMatchObject({ code: "answer_lost" });
   });
 
   it("frees a released key, and one older than a day", async () => {

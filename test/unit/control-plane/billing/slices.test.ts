@@ -108,6 +108,14 @@ async function live(steps: readonly Step[]): Promise<number> {
       const requestId = `r${held.length}` as RequestId;
       const [floor, full] = one.floor < one.full ? [one.floor, one.full] : [one.full, one.floor];
       const hold = slices.hold(account, one.scopes, { requestId, floor: nano(floor), full: nano(full) }, nowMs);
+      if (hold) {
+        const taken = new Map([...slices].map((slice) => [slice.leaseId, slice]));
+        const budgets = hold.leaseIds.map((id) => {
+          expect(taken.get(id)).toMatchObject({ isRetired: false });
+          return taken.get(id)?.budget.budgetId;
+        });
+        expect(budgets).toEqual(one.scopes.map(({ budgetId }) => budgetId));
+      }
       if (hold) held.push({ requestId, hold, reserved: hold.amount, isEnded: false, isRecorded: false });
     } else if (one.do === "end") end(one, held[one.at % (held.length || 1)]);
     else if (one.do === "record") {
