@@ -11,7 +11,7 @@ import { root, runNode } from "./suites/run-tool.ts";
 import { nightlyFiles, testsThatImport } from "./suites/schedule.ts";
 import { runVitest, type SuiteResult, totals } from "./suites/vitest-suite.ts";
 
-/** Those that need no hours: `growth` and `calibrate` are run by hand. */
+/** Those that need no hours and no programs of others: `growth`, `calibrate` and `peers` are run by hand. */
 const benches = [
   "cores",
   "gateway",
