@@ -68,6 +68,16 @@ export async function runLoad(load: Load): Promise<LoadResult> {
   return { ...result, bytes, frames, failure };
 }
 
+/** Throws if a request fails. */
+export async function runWholeLoad(load: Load): Promise<LoadResult> {
+  const result = await runLoad(load);
+  if (result.failures > 0)
+    throw new Error(
+      `${result.failures} of ${load.requests} requests failed at ${load.url}${load.path}, one with ${result.failure}`,
+    );
+  return result;
+}
+
 /** `call` calls `done` at its end. */
 export async function runCalls(
   requests: number,

@@ -1,16 +1,16 @@
 // Gateways of others beside Stoker's control plane and agent: CPU per request and per 64-chunk stream, latency of one caller, and memory, all
 // before the same engine stand-in in alternating rounds. A bare Fastify + undici proxy = 1. `scripts/bench-peers.sh` installs them.
-// What each does besides forwarding stands beside its name: the cost of a gateway is the cost of what it keeps.
-import { type ChildProcess, spawn } from "node:child_process";
+// The report names what each gateway does besides forwarding, because that work is part of its cost.
+import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { freePort } from "../test/fakes/free-port.ts";
 import { atWorkerEnd } from "../test/fakes/worker-end.ts";
 import type { BenchOptions, Figures } from "./figures.ts";
-import { type Load, type LoadResult, median, quantile, runLoad } from "./load.ts";
+import { type Load, median, quantile, runLoad, runWholeLoad } from "./load.ts";
 import { childrenCpuMs, commandOf, cpuMs, residentMiB, treeOf } from "./process-usage.ts";
-import { type Stack, startStack, until } from "./stack.ts";
+import { endChild, type Stack, startStack, until } from "./stack.ts";
 
 const root = join(import.meta.dirname, "..");
 const installed = join(root, ".cache/peers");
@@ -25,10 +25,12 @@ interface Command {
 /** A gateway that forwards chats to one server. */
 interface Peer {
   readonly name: string;
-  /** What it does besides forwarding. */
+  /** Work besides forwarding, such as checks of keys. */
   readonly keeps: string;
   /** Why its streams are not measured. */
   readonly noStreams?: string;
+  /** Share of the usual warm-up. */
+  readonly warmUpShare?: number;
   /** Undefined: not installed. */
   readonly program: string | undefined;
   /** `folder` is its own and empty. */
@@ -67,8 +69,14 @@ const peers: readonly Peer[] = [
       return {
         program,
         args: [
-          ...["--targets", targets, "--port", String(port), "--metrics-port", String(metricsPort)],
-          ...["--shutdown-delay-secs", "0"],
+          "--targets",
+          targets,
+          "--port",
+          String(port),
+          "--metrics-port",
+          String(metricsPort),
+          "--shutdown-delay-secs",
+          "0",
         ],
       };
     },
@@ -89,6 +97,8 @@ const peers: readonly Peer[] = [
     name: "LiteLLM",
     keeps:
       "one key; keys of its own and spend need its database client, which fetches a program that package registries lack",
+    // Python has no compiler to warm, and takes a hundred times as long.
+    warmUpShare: 0.05,
     program: inCache("litellm/bin/litellm"),
     command: (program, { engineUrl, port, folder, model }) => {
       const config = join(folder, "config.yaml");
@@ -154,6 +164,7 @@ interface Gateway {
   readonly name: string;
   readonly keeps: string;
   readonly noStreams?: string | undefined;
+  readonly warmUpShare?: number | undefined;
   readonly url: string;
   readonly headers: Record<string, string>;
   /** Now: a gateway may start processes of its own. */
@@ -172,8 +183,6 @@ const kinds: readonly Kind[] = [
   { name: "request", requests: 1000, warmUp: 12_000 },
   { name: "stream", requests: 200, warmUp: 2400 },
 ];
-/** Python has no compiler to warm, and is too slow to wait for. */
-const warmUpOfPython = 0.05;
 const concurrency = 32;
 const callsOfOne = 200;
 
@@ -192,14 +201,6 @@ const loadOf = (gateway: Gateway, model: string, { name }: Kind, requests: numbe
   concurrency: callers,
 });
 
-/** Throws if a request fails. */
-async function run(load: Load, name: string): Promise<LoadResult> {
-  const result = await runLoad(load);
-  if (result.failures > 0)
-    throw new Error(`${name}: ${result.failures} of ${load.requests} requests failed, one with ${result.failure}`);
-  return result;
-}
-
 /** Microseconds of CPU per request. */
 interface Sample {
   readonly cpu: number;
@@ -214,7 +215,7 @@ async function measured(gateway: Gateway, model: string, kind: Kind): Promise<Sa
     database === undefined ? 0 : cpuMs(database) + childrenCpuMs(database),
   ];
   const before = used();
-  await run(loadOf(gateway, model, kind, kind.requests, concurrency), gateway.name);
+  await runWholeLoad(loadOf(gateway, model, kind, kind.requests, concurrency));
   const [cpu = 0, ofDatabase = 0] = used().map((after, i) => ((after - (before[i] as number)) * 1000) / kind.requests);
   return { cpu, database: ofDatabase };
 }
@@ -228,32 +229,23 @@ async function startPeer(
 ): Promise<Gateway> {
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "stoker-peer-"));
-  const {
-    program: file,
-    args,
-    env,
-  } = peer.command(program, {
-    ...{ engineUrl, port, folder, model },
-    metricsPort: await freePort(),
-  });
-  const child: ChildProcess = spawn(file, args, {
+  const metricsPort = await freePort();
+  const command = peer.command(program, { engineUrl, port, metricsPort, folder, model });
+  const child = spawn(command.program, command.args, {
     cwd: folder,
-    env: { ...process.env, ...env },
+    env: { ...process.env, ...command.env },
     stdio: ["ignore", "ignore", process.env["STOKER_BENCH_LOGS"] ? "inherit" : "ignore"],
   });
   atWorkerEnd(() => child.kill("SIGTERM"));
   stops.push(async () => {
-    if (child.exitCode === null && child.signalCode === null) {
-      const exited = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGTERM");
-      await exited;
-    }
+    await endChild(child);
     rmSync(folder, { recursive: true, force: true });
   });
   const gateway: Gateway = {
     name: peer.name,
     keeps: peer.keeps,
     noStreams: peer.noStreams,
+    warmUpShare: peer.warmUpShare,
     url: `http://127.0.0.1:${port}`,
     headers: { authorization: `Bearer ${key}`, ...peer.headers?.(engineUrl) },
     pids: () => treeOf(child.pid as number),
@@ -271,11 +263,7 @@ function ownGateways(stack: Stack): readonly Gateway[] {
   const { controlPlane, agent, innerProxy, outerProxy, up } = stack.pids;
   const headers = { authorization: `Bearer ${stack.apiKey}` };
   const database = treeOf(up).find((pid) => commandOf(pid).startsWith("postgres"));
-  const stoker = {
-    url: stack.gatewayUrl,
-    headers,
-    database,
-  };
+  const stoker = { url: stack.gatewayUrl, headers, database };
   return [
     { name: "bare proxy", keeps: "nothing", url: stack.innerProxyUrl, headers: {}, pids: () => [innerProxy] },
     {
@@ -305,8 +293,8 @@ const runs = (gateway: Gateway, kind: Kind): boolean => kind.name === "request" 
 async function measureAll(gateways: readonly Gateway[], model: string, rounds: number) {
   for (const kind of kinds)
     for (const gateway of gateways.filter((one) => runs(one, kind))) {
-      const warmUp = kind.warmUp * (gateway.name === "LiteLLM" ? warmUpOfPython : 1);
-      await run(loadOf(gateway, model, kind, warmUp, concurrency), gateway.name);
+      const warmUp = kind.warmUp * (gateway.warmUpShare ?? 1);
+      await runWholeLoad(loadOf(gateway, model, kind, warmUp, concurrency));
     }
   const samples = new Map(
     gateways.map(({ name }) => [name, { request: [] as Sample[], stream: [] as Sample[], p50: [] as number[] }]),
@@ -318,7 +306,7 @@ async function measureAll(gateways: readonly Gateway[], model: string, rounds: n
       for (const gateway of inOrder.filter((one) => runs(one, kind)))
         samples.get(gateway.name)?.[kind.name].push(await measured(gateway, model, kind));
     for (const gateway of inOrder) {
-      const { latenciesMs } = await run(loadOf(gateway, model, kinds[0] as Kind, callsOfOne, 1), gateway.name);
+      const { latenciesMs } = await runWholeLoad(loadOf(gateway, model, kinds[0] as Kind, callsOfOne, 1));
       samples.get(gateway.name)?.p50.push(quantile(latenciesMs, 0.5));
     }
   }

@@ -69,6 +69,14 @@ export async function until<T>(what: string, seconds: number, read: () => Promis
 
 const pidIn = (path: string) => (JSON.parse(readFileSync(path, "utf8")) as { pid: number }).pid;
 
+/** Resolves once the process has ended. */
+export async function endChild(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = new Promise((resolve) => child.once("exit", resolve));
+  child.kill("SIGTERM");
+  await exited;
+}
+
 /** `env`: settings of the control plane and agent beside those of this process. */
 export async function startStack(env: NodeJS.ProcessEnv = {}): Promise<Stack> {
   const data = mkdtempSync(join(tmpdir(), "stoker-bench-"));
@@ -76,12 +84,7 @@ export async function startStack(env: NodeJS.ProcessEnv = {}): Promise<Stack> {
   chmodSync(data, 0o755);
   const children: ChildProcess[] = [];
   const stop = async () => {
-    for (const child of children.reverse()) {
-      if (child.exitCode !== null || child.signalCode !== null) continue;
-      const exited = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGTERM");
-      await exited;
-    }
+    for (const child of children.reverse()) await endChild(child);
     rmSync(data, { recursive: true, force: true });
   };
   try {

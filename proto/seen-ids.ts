@@ -1,4 +1,4 @@
-// Which of many ids were there before, in 16 to 32 bytes each (256 MiB at most): two 32-bit hashes with random seeds. Two different ids
+// Remembers ids, to find duplicates, in 16 to 32 bytes each (256 MiB at most): two 32-bit hashes with random seeds. Two different ids
 // among a million are taken for one with a probability of about 1 in 40 million.
 import { randomInt } from "node:crypto";
 

@@ -294,7 +294,7 @@ class Running implements Waiter, EngineRequest {
   readonly #sinceMs: number;
   #tried: readonly Route[] = noRoutes;
   #choice: Choice | undefined;
-  /** Of the choice. */
+  /** The chosen instance. */
   #instance: Instance | undefined;
   /** Neighbours among the instance's requests, in the order in which they were sent. */
   before: Running | undefined;

@@ -35,7 +35,7 @@ export class SegmentCache implements PromptCache {
   readonly #end: Entry = endOfRing();
   #used = 0;
   #pinned = 0;
-  /** Of the prompt that enters, by segment: each entry is looked up once. */
+  /** Entries of the segments of the prompt that enters, so that each is looked up once. */
   readonly #found: (Entry | undefined)[] = [];
 
   constructor(capacity: number) {

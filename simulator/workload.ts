@@ -142,7 +142,7 @@ class Arrivals implements Actor {
   readonly #world: World;
   readonly #rate: (nowMs: number) => number;
   readonly #arrive: (nowMs: number, random: Random) => void;
-  /** Its own generator, so that the same requests arrive whoever else sends some. */
+  /** A generator of these arrivals alone: other arrivals do not change their requests. */
   readonly #random: Random;
   readonly #id: number;
 

@@ -26,13 +26,7 @@ export function dashboardAddress(pattern: string): DashboardAddress {
   const domain = url.hostname;
   const isLocal = domain === "localhost";
   const end = `.${domain}`;
-  // Runs for every request; most have the same host name.
-  let last: { readonly host: string; readonly isBelow: boolean } = { host: "", isBelow: false };
-  const isBelow = (host: string | undefined): host is string => {
-    if (host === undefined) return false;
-    if (host !== last.host) last = { host, isBelow: nameOf(host).endsWith(end) };
-    return last.isBelow;
-  };
+  const isBelow = (host: string | undefined): host is string => host !== undefined && nameOf(host).endsWith(end);
   const labelIn = (host: string | undefined): string | undefined => {
     const label = isBelow(host) ? nameOf(host).slice(0, -end.length) : "";
     return labelForm.test(label) ? label : undefined;

@@ -28,7 +28,7 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "chaos/database-away > returns 503 from management at once, continues inference within its slices, loses nothing, and recovers unaided",
     "integration/store/frozen > rejects work in progress, waiting and new while PostgreSQL is frozen, and works again afterwards",
   ],
-  // That everything is settled once afterwards is proved at night only.
+  // Only the nightly run shows that each record is settled exactly once afterwards.
   "chaos/database-full": [
     "unit/control-plane/store/core/outage > recognises a full disk that the server reports as an I/O or internal error",
     "chaos/database-away > returns 503 from management at once, continues inference within its slices, loses nothing, and recovers unaided",

@@ -298,7 +298,11 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
           path: "/v1/chat/completions",
           headers: { authorization: `Bearer ${stack.apiKey}` },
           body: {
-            ...{ model: demoModel, max_tokens: 120, temperature: 0, ignore_eos: true, stream: true },
+            model: demoModel,
+            max_tokens: 120,
+            temperature: 0,
+            ignore_eos: true,
+            stream: true,
             messages: [{ role: "user", content: `Write a story about ${topic}.` }],
           },
           onEvent,

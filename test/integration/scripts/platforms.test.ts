@@ -100,9 +100,17 @@ async function putImage(repository: Repository, architecture: string): Promise<s
 
 async function signAndAttest(repository: Repository, digest: string): Promise<void> {
   const built = {
-    ...{ name: repository.repository, digest, target: "agent", base: "debootstrap", platform: "linux/arm64" },
-    ...{ sourceUri: "pkg:generic/stoker@0.1.0", commit: "c".repeat(40), isCommitted: true, lockDigest: "d".repeat(64) },
-    ...{ startedAt: new Date(0), finishedAt: new Date(0) },
+    name: repository.repository,
+    digest,
+    target: "agent",
+    base: "debootstrap",
+    platform: "linux/arm64",
+    sourceUri: "pkg:generic/stoker@0.1.0",
+    commit: "c".repeat(40),
+    isCommitted: true,
+    lockDigest: "d".repeat(64),
+    startedAt: new Date(0),
+    finishedAt: new Date(0),
   };
   await signImage(repository, digest, privateKey as KeyObject);
   await attest(repository, digest, [provenanceOf(built), contentsOf(built, {})], privateKey as KeyObject);

@@ -1,4 +1,4 @@
-// Which images can be built for arm64: each native package that production loads on x86-64 has a build for arm64 in the lock file.
+// Images can be built for arm64: the lock file has an arm64 build of each native package that production loads on x86-64.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
