@@ -1,5 +1,5 @@
 // Reasons for which a backup or restore failed, for the owner of the data. The volume is unchanged in all cases.
-import { isDiskFull } from "../../proto/disk-full.ts";
+import { isDiskFull } from "../../proto/disk-space.ts";
 
 type BackupErrorCode =
   | "busy"

@@ -1,7 +1,8 @@
 import { createReadStream, createWriteStream } from "node:fs";
-import { mkdir, open, readdir, rename, rm, statfs } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { diskSpace } from "../../proto/disk-space.ts";
 import { BackupError } from "./backup-error.ts";
 import { type BlobStore, checkKey } from "./blob-store.ts";
 
@@ -21,8 +22,7 @@ export function createFilesystemBlobs(folder: string, owner: string, keepFree = 
     async put(key, body, signal) {
       const path = pathOf(key);
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-      const { bavail, bsize } = await statfs(dirname(path));
-      if (bavail * bsize < keepFree) {
+      if ((await diskSpace(dirname(path))).freeBytes < keepFree) {
         // The writer must not wait for a reader that never comes.
         body.destroy();
         throw new BackupError("no_space", "The host has no disk space left for backups; nothing was changed.");

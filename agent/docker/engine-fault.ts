@@ -1,4 +1,4 @@
-import { isDiskFull } from "../../proto/disk-full.ts";
+import { isDiskFull } from "../../proto/disk-space.ts";
 import { DriverError } from "../reconcile/driver.ts";
 
 interface Fault {

@@ -1,9 +1,9 @@
 // Cores, file systems and network interfaces, as systeminformation finds them.
 
-import { statfs } from "node:fs/promises";
 import { arch, availableParallelism, cpus, release, totalmem } from "node:os";
 import { Worker } from "node:worker_threads";
 import type { Systeminformation } from "systeminformation";
+import { diskSpace } from "../../proto/disk-space.ts";
 import type { Disk } from "../../proto/gen/stoker/fleet/v1/Disk.ts";
 import type { NetworkInterface } from "../../proto/gen/stoker/fleet/v1/NetworkInterface.ts";
 import type { Probe } from "./probe.ts";
@@ -109,8 +109,8 @@ export function diskProbe(folder: string): Probe<DiskFacts> {
   return {
     name: "disk",
     async read() {
-      const { blocks, bavail, bsize } = await statfs(folder);
-      return { diskTotalBytes: blocks * bsize, diskFreeBytes: bavail * bsize };
+      const { totalBytes, freeBytes } = await diskSpace(folder);
+      return { diskTotalBytes: totalBytes, diskFreeBytes: freeBytes };
     },
   };
 }

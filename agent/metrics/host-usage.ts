@@ -1,6 +1,7 @@
 // Load of the whole machine.
-import { readFile, statfs } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { cpus, freemem, totalmem } from "node:os";
+import { diskSpace } from "../../proto/disk-space.ts";
 
 export interface HostUsage {
   /** 0..1 over all cores, since the reading before. */
@@ -17,13 +18,13 @@ export function hostUsage(folder: string): () => Promise<HostUsage> {
     const now = ticks();
     const [busy, all] = [now.busy - before.busy, now.all - before.all];
     if (all > 0) before = now;
-    const { blocks, bavail, bsize } = await statfs(folder);
+    const { totalBytes, freeBytes } = await diskSpace(folder);
     return {
       cpuRatio: all > 0 ? Math.min(1, Math.max(0, busy / all)) : 0,
       memoryUsedBytes: totalmem() - (await availableBytes()),
       memoryTotalBytes: totalmem(),
-      diskFreeBytes: bavail * bsize,
-      diskTotalBytes: blocks * bsize,
+      diskFreeBytes: freeBytes,
+      diskTotalBytes: totalBytes,
     };
   };
 }

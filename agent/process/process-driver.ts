@@ -6,7 +6,7 @@ import { mkdirSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import { isDiskFull } from "../../proto/disk-full.ts";
+import { isDiskFull } from "../../proto/disk-space.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
 import { instanceFolder, instanceIdsIn, type Launch, removeFolder, writeLaunch } from "./instance-folder.ts";

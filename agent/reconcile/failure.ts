@@ -1,5 +1,5 @@
 // Reason for which an instance ended, for its owner: what happened, why, and what to do.
-import { isDiskFull } from "../../proto/disk-full.ts";
+import { isDiskFull } from "../../proto/disk-space.ts";
 import type { RestartReason } from "../../proto/instance-phase.ts";
 import type { LogLine, Observed } from "./driver.ts";
 import type { GpuFault } from "./ports.ts";

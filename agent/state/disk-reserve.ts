@@ -1,7 +1,8 @@
 // Reserved disk space beside the state file: a file of zeros. When the disk is full, deleting it makes space for the records of
 // requests in flight; no request is admitted until the reserve is written again.
-import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
+import { diskSpaceSync } from "../../proto/disk-space.ts";
 
 const maxReserveBytes = 4 * 1024 * 1024;
 const maxLogBytes = 16 * 1024 * 1024;
@@ -9,8 +10,8 @@ const minBytes = 256 * 1024;
 
 /** Share of the volume, within bounds: neither the reserve nor the write-ahead log may fill a small volume. */
 function shareOf(path: string, part: number, maxBytes: number): number {
-  const { blocks, bsize } = statfsSync(dirname(path));
-  return Math.min(maxBytes, Math.max(minBytes, Math.floor((blocks * bsize) / part)));
+  const { totalBytes } = diskSpaceSync(dirname(path));
+  return Math.min(maxBytes, Math.max(minBytes, Math.floor(totalBytes / part)));
 }
 
 /** Bytes of write-ahead log after which it is copied into the state file `path`. */
@@ -29,9 +30,8 @@ export function createDiskReserve(statePath: string) {
       try {
         const bytes = shareOf(statePath, 8, maxReserveBytes);
         if (sizeOf() === bytes) return true;
-        const { bavail, bsize } = statfsSync(dirname(statePath));
         // Require twice the space: the next writes must not use up the reserve at once.
-        if (bavail * bsize < 2 * bytes) return false;
+        if (diskSpaceSync(dirname(statePath)).freeBytes < 2 * bytes) return false;
         const file = openSync(path, "w", 0o600);
         try {
           // Written, not only sized: a sparse file reserves nothing.

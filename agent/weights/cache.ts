@@ -1,7 +1,8 @@
 // Combines the parts of the weights cache, and adds blobs to it.
-import { mkdir, readFile, statfs } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "pino";
+import { diskSpace } from "../../proto/disk-space.ts";
 import { type BlobStore, createBlobStore, replaceFile } from "./blobs.ts";
 import {
   type Content,
@@ -65,7 +66,7 @@ export function createCache(options: CacheOptions): Cache {
   const kept = createKeptSets(cacheDir);
   const folders = createRepoFolders(cacheDir, blobs);
   const holders = createHolders(join(cacheDir, "leases"));
-  const freeBytes = options.freeBytes ?? freeBytesOf;
+  const freeBytes = options.freeBytes ?? (async (folder) => (await diskSpace(folder)).freeBytes);
   const { quotaBytes } = options;
   const freeSpace = createFreeSpace({ cacheDir, blobs, kept, folders, holders, quotaBytes, freeBytes, log });
 
@@ -137,9 +138,4 @@ export function createCache(options: CacheOptions): Cache {
       return true;
     },
   };
-}
-
-async function freeBytesOf(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder);
-  return bavail * bsize;
 }

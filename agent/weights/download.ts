@@ -1,7 +1,7 @@
 // Streams one file to disk: resumes a partial file, continues after a cut, and returns only verified bytes.
 import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isDiskFull } from "../../proto/disk-full.ts";
+import { isDiskFull } from "../../proto/disk-space.ts";
 import { claimPart, openPartFile, type PartFile, partLeaseMs, releasePart, renewPart } from "./parts.ts";
 import { isFileSize } from "./source.ts";
 import type { WebAnswer } from "./web.ts";

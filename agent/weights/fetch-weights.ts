@@ -2,7 +2,7 @@
 // neighbouring host; for the demo models the package with the pinned bytes; the hub, bucket or registry that the address names.
 // No file is returned before its hash was verified, where its source announces one.
 import type { Logger } from "pino";
-import { isDiskFull } from "../../proto/disk-full.ts";
+import { isDiskFull } from "../../proto/disk-space.ts";
 import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import { type CacheOptions, createCache } from "./cache.ts";
 import { createFetchPackage } from "./from-package.ts";

@@ -1,6 +1,7 @@
 // Free space of the data folder.
-import { existsSync, statfsSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname } from "node:path";
+import { diskSpaceSync } from "../../proto/disk-space.ts";
 
 /** Below this, writes may fail. */
 const fullBytes = 1e6;
@@ -9,8 +10,7 @@ const fullBytes = 1e6;
 export function diskOf(folder: string): { readonly place: string; readonly freeBytes: number } {
   let place = folder;
   while (!existsSync(place) && dirname(place) !== place) place = dirname(place);
-  const stats = statfsSync(place);
-  return { place, freeBytes: stats.bavail * stats.bsize };
+  return { place, freeBytes: diskSpaceSync(place).freeBytes };
 }
 
 /** Sentence for an error message, with a leading space. Empty if the disk has space or is unreadable. */
