@@ -6,6 +6,7 @@ import type { CountReason, DeliveredCount, DeliveredCounts } from "./delivered.t
 import type { BillingMetrics } from "./metrics.ts";
 import { recordKey } from "./record.ts";
 import type { CountStore, SettlementStore } from "./store.ts";
+import { writeApart } from "./write-apart.ts";
 
 /** Maximum waiting counts of one reason. */
 const queueLimit = 10_000;
@@ -61,18 +62,16 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
   /** Returns the reason why some of them still wait. */
   async function write(queue: Queue, group: readonly Queued[]): Promise<unknown> {
     const error = await attempt(queue, group);
-    if (error === undefined) return undefined;
+    if (error === undefined) {
+      if (group.length > 1) internalErrors = 0;
+      return undefined;
+    }
     if (isInternalError(error)) {
       internalErrors += 1;
       if (internalErrors < maxInternalErrors) return error;
     } else if (isOutage(error)) return error;
-    // One invalid count must not delay the others of its group.
-    const failed: (readonly [Queued, error: unknown])[] = [];
-    for (const one of group) {
-      const failure = group.length === 1 ? error : await attempt(queue, [one]);
-      if (isOutage(failure)) return failure;
-      if (failure !== undefined) failed.push([one, failure]);
-    }
+    const { failed, outage } = await writeApart(group, error, (part) => attempt(queue, part));
+    if (outage !== undefined) return outage;
     const hasWritten = failed.length < group.length;
     let last: unknown;
     // If PostgreSQL fails for all of them, keep all.
@@ -96,7 +95,6 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
       tries.delete(key);
       if (queue.get(key) === count) queue.delete(key);
     }
-    if (group.length > 1) internalErrors = 0;
     return undefined;
   }
 

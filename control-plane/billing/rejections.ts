@@ -4,6 +4,8 @@ import type { Logger } from "pino";
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
 import { background, repeat } from "../../proto/repeat.ts";
 import { DatabaseUnavailable } from "../service-error.ts";
+import { isInternalError } from "./database-failure.ts";
+import { writeApart } from "./write-apart.ts";
 
 export interface Rejection {
   readonly id: RequestId;
@@ -152,31 +154,27 @@ export function createRejections(deps: {
   async function write(): Promise<void> {
     const taken = notes.take();
     if (taken.length === 0) return;
-    try {
-      const leftOut = await writeGroup(taken);
-      if (leftOut.length > 0)
-        deps.log.warn({ err: leftOut[0], count: leftOut.length }, "the database refused rejected requests; left out");
-      isUnavailable = false;
-    } catch (error) {
+    const error = await attempt(taken);
+    const { failed, outage } =
+      error === undefined || error instanceof DatabaseUnavailable
+        ? { failed: [], outage: error }
+        : await writeApart(taken, error, attempt);
+    const unavailable = outage ?? failed.map(([, failure]) => failure).find(isInternalError);
+    if (unavailable !== undefined) {
       // Those that were written already are written again.
       notes.again(taken);
-      if (!isUnavailable) deps.log.warn({ err: error }, "could not write rejected requests; will retry");
-      isUnavailable = true;
-    }
+      if (!isUnavailable) deps.log.warn({ err: unavailable }, "could not write rejected requests; will retry");
+    } else if (failed.length > 0)
+      deps.log.warn({ err: failed[0]?.[1], count: failed.length }, "the database refused rejected requests; left out");
+    isUnavailable = unavailable !== undefined;
   }
 
-  /** Leaves out each one that the database refuses, so that it does not stop the others. Returns their errors. Throws DatabaseUnavailable. */
-  async function writeGroup(group: readonly Rejection[]): Promise<readonly unknown[]> {
-    try {
-      await deps.store.writeRejections(group);
-      return [];
-    } catch (error) {
-      if (error instanceof DatabaseUnavailable) throw error;
-      if (group.length === 1) return [error];
-      const half = Math.ceil(group.length / 2);
-      return [...(await writeGroup(group.slice(0, half))), ...(await writeGroup(group.slice(half)))];
-    }
-  }
+  /** Writes the group or returns why not. */
+  const attempt = (group: readonly Rejection[]): Promise<unknown> =>
+    deps.store.writeRejections(group).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
 
   const loop = background((signal) => repeat(deps.writeEveryMs ?? writeEveryMs, signal, write));
   return {

@@ -11,6 +11,7 @@ import { LostRecords } from "./lost-records.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { recordKey, type SettledRecord } from "./record.ts";
 import type { Settled, SettlementStore } from "./store.ts";
+import { writeApart } from "./write-apart.ts";
 
 const groupSize = 500;
 /** A transaction costs nearly the same for one record as for a hundred: after each one, wait this long for more records. */
@@ -106,16 +107,26 @@ export class SettlementQueue {
     }
     const failure = await this.#attempt(group);
     if (failure === undefined) return;
-    if (isInternalError(failure)) return this.#settleSuspects(group, failure);
-    if (isOutage(failure)) this.#pauseAfterOutage();
-    if (group.length > 1 && !isOutage(failure)) {
-      // One invalid record must not delay the others of its group.
-      for (const queued of group) await this.#settleGroup([queued]);
-      return;
+    if (isOutage(failure) || (isInternalError(failure) && !this.#mayBeOfOneRecord(group))) {
+      this.#pauseAfterOutage();
+      return this.#sendAgain(group, failure);
     }
-    const [only] = group;
-    if (only && isRefusedValue(failure)) return only.done({ refused: failure });
-    this.#sendAgain(group, failure);
+    const settledBefore = this.#settledGroupCount;
+    const { failed, untried, outage } = await writeApart(group, failure, (part) => this.#attempt(part));
+    const again = [...untried];
+    let cause = outage;
+    for (const [queued, error] of failed) {
+      const key = recordKey(queued.record);
+      if (isRefusedValue(error) || this.#isCause(key, error, settledBefore)) {
+        this.#suspects.delete(key);
+        queued.done({ refused: error });
+      } else {
+        again.push(queued);
+        cause ??= error;
+      }
+    }
+    if (cause instanceof DatabaseUnavailable) this.#pauseAfterOutage();
+    this.#sendAgain(again, cause);
   }
 
   /** Settles the group or returns why not. */
@@ -170,33 +181,12 @@ export class SettlementQueue {
   }
 
   /**
-   * Handles an internal error of PostgreSQL, which a failing server or a single row may cause. The group is first sent again as
-   * a whole, then settled record by record. A record is refused only if it fails alone while others are settled.
+   * Counts an internal error of PostgreSQL, which a failing server or a single row may cause, against each record. The group is
+   * first sent again as a whole. A record is refused only if it fails alone while others are settled.
    */
-  async #settleSuspects(group: readonly Queued[], error: unknown): Promise<void> {
+  #mayBeOfOneRecord(group: readonly Queued[]): boolean {
     const errorCounts = group.map(({ record }) => this.#suspect(recordKey(record)));
-    if (!errorCounts.some((count) => count >= maxInternalErrors)) {
-      this.#pauseAfterOutage();
-      return this.#sendAgain(group, error);
-    }
-    const settledBefore = this.#settledGroupCount;
-    const failed: (readonly [Queued, error: unknown])[] = [];
-    const again = [...group];
-    for (let next = again.shift(); next; next = again.shift()) {
-      const failure = group.length === 1 ? error : await this.#attempt([next]);
-      if (isRefusedValue(failure)) next.done({ refused: failure });
-      else if (failure !== undefined) failed.push([next, failure]);
-      if (isOutage(failure)) break;
-    }
-    for (const [queued, failure] of failed) {
-      const key = recordKey(queued.record);
-      if (this.#isCause(key, failure, settledBefore)) {
-        this.#suspects.delete(key);
-        queued.done({ refused: failure });
-      } else again.push(queued);
-    }
-    if (again.length > 0) this.#pauseAfterOutage();
-    this.#sendAgain(again, failed.at(-1)?.[1]);
+    return errorCounts.some((count) => count >= maxInternalErrors);
   }
 
   #isCause(key: string, failure: unknown, settledBefore: number): boolean {
