@@ -106,18 +106,20 @@ export type Observed = {
     }
 );
 
-type DriverErrorCode =
-  | "image_missing"
-  | "image_forbidden"
-  | "image_corrupt"
-  | "image_unreachable"
-  | "gpu_runtime_missing"
-  | "no_space"
-  | "port_in_use"
-  | "engine_away"
-  | "quota_exceeded"
-  | "no_shell"
-  | "start_failed";
+export const driverErrorCodes = [
+  "image_missing",
+  "image_forbidden",
+  "image_corrupt",
+  "image_unreachable",
+  "gpu_runtime_missing",
+  "no_space",
+  "port_in_use",
+  "engine_away",
+  "quota_exceeded",
+  "no_shell",
+  "start_failed",
+] as const;
+type DriverErrorCode = (typeof driverErrorCodes)[number];
 
 /** A driver call that failed with a reason for the customer; `retryable` false ends the instance as failed. */
 export class DriverError extends Error {

@@ -1,25 +1,27 @@
 // Reasons for which weights could not be fetched, for the owner of the deployment. They contain hosts but never URLs, which may
 // carry signatures.
 
-export type WeightsErrorCode =
-  | "weights_invalid"
-  | "weights_not_found"
-  | "weights_unsupported"
-  | "hub_repo_not_found"
-  | "hub_gated_no_token"
-  | "hub_gated_no_access"
-  | "hub_revision_not_found"
-  | "hub_file_not_found"
-  | "hub_rate_limited"
-  | "hub_checksum_mismatch"
-  | "hub_disk_full"
-  | "hub_unreachable"
-  | "hub_failed"
-  | "source_refused"
-  | "source_denied"
-  | "source_not_found"
-  | "source_changed"
-  | "source_failed";
+export const weightsErrorCodes = [
+  "weights_invalid",
+  "weights_not_found",
+  "weights_unsupported",
+  "hub_repo_not_found",
+  "hub_gated_no_token",
+  "hub_gated_no_access",
+  "hub_revision_not_found",
+  "hub_file_not_found",
+  "hub_rate_limited",
+  "hub_checksum_mismatch",
+  "hub_disk_full",
+  "hub_unreachable",
+  "hub_failed",
+  "source_refused",
+  "source_denied",
+  "source_not_found",
+  "source_changed",
+  "source_failed",
+] as const;
+export type WeightsErrorCode = (typeof weightsErrorCodes)[number];
 
 /** `message` is for the customer and the operator; `retryable` false means that a retry cannot help. */
 export class WeightsError extends Error {
