@@ -10,6 +10,7 @@ import { benchHostile } from "./hostile.ts";
 import { benchMoney } from "./money.ts";
 import { benchPeers } from "./peers.ts";
 import { benchReports } from "./reports.ts";
+import { benchResumable } from "./resumable.ts";
 import { benchRouting } from "./routing.ts";
 import { benchRuntime } from "./runtime.ts";
 import { benchSimulate } from "./simulate.ts";
@@ -28,6 +29,7 @@ const scenarios: Readonly<Record<string, (options: BenchOptions) => Promise<void
   money: benchMoney,
   peers: benchPeers,
   reports: benchReports,
+  resumable: benchResumable,
   routing: benchRouting,
   runtime: benchRuntime,
   simulate: benchSimulate,

@@ -18,6 +18,7 @@ const benches = [
   "agent",
   "money",
   "reports",
+  "resumable",
   "routing",
   "hostile",
   "fleet",
