@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chat, type Edge, startEdge, text } from "../fakes/edge.ts";
-import { apiKey } from "../fakes/ports.ts";
+import { adminKey, apiKey } from "../fakes/ports.ts";
 
 let edge: Edge;
 beforeAll(async () => {
@@ -239,6 +239,30 @@ describe("messages", () => {
       { role: "assistant", content: "So", reasoning_content: "because" },
     ];
     expect((await edge.post(paths.chat, chat({ messages }))).status).toBe(200);
+  });
+});
+
+describe("several parts of a request", () => {
+  const locsOf = async (path: string, body: unknown, key?: string) => {
+    const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
+    const answer = await edge.post(path, body, { headers });
+    const { detail } = (await answer.json()) as CompatError;
+    return [answer.status, detail?.map(({ loc }) => loc.join("."))];
+  };
+
+  it("has the faults of body and query in one reply", async () => {
+    const path = "/v1/text-to-speech/anna?output_format=mp3&output_format=wav";
+    expect(await locsOf(path, { text: 5, language_code: 5 })).toEqual([
+      422,
+      ["body.text", "body.language_code", "query.output_format"],
+    ]);
+  });
+
+  it("has the faults of path and body in one reply", async () => {
+    expect(await locsOf(`/v1/admin/nodes/${"n".repeat(300)}/cordon`, { note: 5 }, adminKey)).toEqual([
+      422,
+      ["path.id", "body.note"],
+    ]);
   });
 });
 

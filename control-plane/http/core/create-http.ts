@@ -59,7 +59,8 @@ import { addDeployments } from "../deployments/routes.ts";
 import { openApi } from "../docs/open-api.ts";
 import { addDocsRoutes } from "../docs/site-routes.ts";
 import { errorSchemas } from "../errors/error-responses.ts";
-import { maxParamLength, refusalOf } from "../errors/render-error.ts";
+import { maxParamLength, type PartFaults, refusalOf } from "../errors/render-error.ts";
+import type { SchemaError } from "../errors/validation-detail.ts";
 import { batchLines } from "../files/batch-lines.ts";
 import type { FileFeatures } from "../files/features.ts";
 import { addFileUpload } from "../files/files-routes.ts";
@@ -330,10 +331,20 @@ function serverOptions(deps: HttpDeps, mayUpgrade: (request: IncomingMessage) =>
   } satisfies FastifyServerOptions;
 }
 
+/** Returns the faults of the parts that Fastify did not validate, because it stops at the first invalid part. */
+function otherFaults(request: FastifyRequest, invalid: string): readonly PartFaults[] {
+  const parts = { params: request.params, body: request.body, querystring: request.query };
+  return Object.entries(parts).flatMap(([context, value]) => {
+    if (context === invalid) return [];
+    const validate = request.getValidationFunction(context as keyof typeof parts) as Validate | undefined;
+    return validate?.(value) === false ? [{ context, errors: validate.errors as readonly SchemaError[] }] : [];
+  });
+}
+
 /** Error handler of all routes. */
 function refuseFailed(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const { state } = request;
-  const refusal = refusalOf(error, request.routeOptions.bodyLimit);
+  const refusal = refusalOf(error, request.routeOptions.bodyLimit, (invalid) => otherFaults(request, invalid));
   if (state) state.refusal = refusal;
   if (refusal.status === 413) drainBody(request.raw, () => sendRefusal(refusal, request, reply));
   else sendRefusal(refusal, request, reply);

@@ -6,7 +6,7 @@ import type { Refusal } from "./error-body.ts";
 import { type Dialect, errorBody } from "./error-body.ts";
 import { errorKinds } from "./error-kinds.ts";
 import { bodyTooLarge, ProtocolError } from "./errors.ts";
-import { type Detail, detailOf, placeOf, type SchemaError, summaryOf } from "./validation-detail.ts";
+import { type Detail, detailOf, maxDetails, placeOf, type SchemaError, summaryOf } from "./validation-detail.ts";
 
 /** Maximum characters of one part of a path. */
 export const maxParamLength = 512;
@@ -44,12 +44,23 @@ interface FrameworkError {
   readonly validationContext?: string;
 }
 
-/** `limitBytes`: limit of the route's bodies. */
-export function refusalOf(error: unknown, limitBytes = bodyLimitBytes): Refusal {
+/** Faults of one part of a request, under Fastify's name of that part. */
+export interface PartFaults {
+  readonly context: string;
+  readonly errors: readonly SchemaError[];
+}
+
+/** `limitBytes`: limit of the route's bodies. `others`: faults of the other parts of the request. */
+export function refusalOf(
+  error: unknown,
+  limitBytes = bodyLimitBytes,
+  others: (invalid: string) => readonly PartFaults[] = () => [],
+): Refusal {
   if (error instanceof ServiceError) return refused(error);
   const { validation, validationContext, code, statusCode } = (error ?? {}) as FrameworkError;
   if (validation) {
-    const detail = detailOf(validation, placeOf(validationContext));
+    const more = others(validationContext ?? "body").map(({ context, errors }) => detailOf(errors, placeOf(context)));
+    const detail = [detailOf(validation, placeOf(validationContext)), ...more].flat().slice(0, maxDetails);
     // Only the body as a whole has no name.
     const param = detail[0]?.loc.slice(1).join(".") || undefined;
     return refused(new ServiceError("invalid", "validation_error", summaryOf(detail), { param }), detail);

@@ -4,6 +4,8 @@
 export interface SchemaError {
   readonly keyword: string;
   readonly instancePath: string;
+  /** Path of the keyword in the schema, by which the alternatives of a union are told apart. */
+  readonly schemaPath?: string;
   readonly params: Readonly<Record<string, unknown>>;
   readonly data?: unknown;
   readonly parentSchema?: {
@@ -20,13 +22,13 @@ export interface Detail {
 
 export type Place = "body" | "query" | "path" | "header";
 
-const maxDetails = 20;
+export const maxDetails = 20;
 
 /** Returns one detail for each fault, at least one and at most `maxDetails`. */
 export function detailOf(errors: readonly SchemaError[], place: Place): readonly Detail[] {
   const found = new Map<string, Detail>();
   for (const fault of faultsOf(errors)) {
-    for (const detail of detailOfFault(fault, place)) {
+    for (const detail of detailsOfFault(fault, place)) {
       const key = JSON.stringify(detail.loc);
       if (!found.has(key)) found.set(key, detail);
       if (found.size === maxDetails) return [...found.values()];
@@ -54,12 +56,49 @@ function faultsOf(errors: readonly SchemaError[]): readonly (readonly SchemaErro
   return faults;
 }
 
-function detailOfFault(errors: readonly SchemaError[], place: Place): readonly Detail[] {
-  const error = mostSpecific(errors) ?? errors[0];
-  if (!error) return [];
-  const loc = [place, ...pathOf(error.instancePath).map((part) => (place === "path" ? published(part) : part))];
+/** Of a union: all faults of its best alternative, because the caller very likely meant that one. */
+function detailsOfFault(errors: readonly SchemaError[], place: Place): readonly Detail[] {
+  const best = mostSpecific(errors) ?? errors[0];
+  const union = errors.at(-1);
+  if (!best || !union) return [];
+  // Of literals each one is an alternative; their fault lists them all.
+  if (!isUnion(union) || best === union || best.keyword === "const") return detailOfError(best, errors, place);
+  if (best.keyword === "type" && best.instancePath === union.instancePath) return [ofNoType(errors, union, place)];
+  const alternative = alternativeOf(best, union);
+  if (alternative === undefined) return detailOfError(best, errors, place);
+  const own = errors.filter((one) => one !== union && alternativeOf(one, union) === alternative);
+  return faultsOf(own).flatMap((fault) => detailsOfFault(fault, place));
+}
+
+/** Returns the position of the alternative that the error is part of; undefined: unknown. */
+function alternativeOf({ schemaPath = "" }: SchemaError, { schemaPath: union = "" }: SchemaError): string | undefined {
+  return union !== "" && schemaPath.startsWith(`${union}/`)
+    ? schemaPath.slice(union.length + 1).split("/")[0]
+    : undefined;
+}
+
+/** Returns the detail of a value that has the type of no alternative. */
+function ofNoType(errors: readonly SchemaError[], union: SchemaError, place: Place): Detail {
+  const own = errors.filter(
+    ({ keyword, instancePath, params }) =>
+      keyword === "type" && instancePath === union.instancePath && params["type"] !== "null",
+  );
+  const all = own.map(({ params, data }) => typed(params["type"], data, place));
+  const words = [...new Set(all.map(({ msg }) => msg.replace(/^Input should be /, "")))];
+  const { type } = all[0] ?? { type: "value_error" };
+  return { loc: locOf(union, place), msg: `Input should be ${words.join(" or ")}`, type };
+}
+
+const locOf = ({ instancePath }: SchemaError, place: Place): string[] => [
+  place,
+  ...pathOf(instancePath).map((part) => (place === "path" ? published(part) : part)),
+];
+
+/** `fault`: the errors that it is the most specific of. */
+function detailOfError(error: SchemaError, fault: readonly SchemaError[], place: Place): readonly Detail[] {
+  const loc = locOf(error, place);
   if (error.keyword === "const")
-    return [{ loc, msg: `Input should be ${listed(choices(errors, error))}`, type: "enum" }];
+    return [{ loc, msg: `Input should be ${listed(choices(fault, error))}`, type: "enum" }];
   if (error.keyword === "additionalProperties")
     return [{ loc: [...loc, String(error.params["additionalProperty"])], ...described(error, place) }];
   if (error.keyword === "discriminator") return [ofTag(error, loc)];

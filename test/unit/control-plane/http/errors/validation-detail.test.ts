@@ -43,6 +43,39 @@ describe("detail[]", () => {
     expect(detailOf(errors, "body")[0]?.loc).toEqual(["body", "stop", "3"]);
   });
 
+  it("names every fault of the best alternative of a union", () => {
+    const tool = "#/properties/tools/items/anyOf";
+    const of = (alternative: number, keyword: string, instancePath: string, params: object) =>
+      error({
+        keyword,
+        instancePath,
+        params: { ...params },
+        data: 50,
+        schemaPath: `${tool}/${alternative}/x/${keyword}`,
+      });
+    const errors = [
+      of(0, "type", "/tools/0", { type: "string" }),
+      of(1, "type", "/tools/0/name", { type: "string" }),
+      of(1, "maximum", "/tools/0/limit", { limit: 9 }),
+      error({ keyword: "anyOf", instancePath: "/tools/0", schemaPath: tool }),
+    ];
+    expect(detailOf(errors, "body").map(({ loc, msg }) => [loc.slice(1).join("."), msg])).toEqual([
+      ["tools.0.name", "Input should be a valid string"],
+      ["tools.0.limit", "Input should be less than or equal to 9"],
+    ]);
+  });
+
+  it("names the types of all alternatives where the value has none of them", () => {
+    const errors = [
+      error({ instancePath: "/stop", params: { type: ["string", "null"] }, data: 5 }),
+      error({ instancePath: "/stop", params: { type: "array" }, data: 5 }),
+      error({ keyword: "anyOf", instancePath: "/stop" }),
+    ];
+    expect(detailOf(errors, "body")).toEqual([
+      { loc: ["body", "stop"], msg: "Input should be a valid string or a valid list", type: "string_type" },
+    ]);
+  });
+
   it("names every required field that is missing, and only those", () => {
     const missing = error({
       keyword: "required",
