@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Policy, policies } from "./fleet.ts";
 import { type EngineProfile, profiles, profileWords } from "./profile.ts";
-import { type Calibration, judge, tableOf } from "./report.ts";
+import { type Calibration, judge, linesOf } from "./report.ts";
 import { scenarios } from "./scenarios.ts";
 import { examplePrices, type Outcome, type Prices, type Scenario, simulate } from "./simulate.ts";
 import { TraceError } from "./trace.ts";
@@ -35,7 +35,8 @@ try {
   const code = (error as NodeJS.ErrnoException).code;
   const isOfUser = error instanceof UsageError || error instanceof TraceError || code?.startsWith("ERR_PARSE_ARGS");
   if (!isOfUser && code !== "ENOENT") throw error;
-  process.stderr.write(`error: ${(error as Error).message}\n`);
+  const message = isOfUser ? (error as Error).message : `File ${(error as NodeJS.ErrnoException).path} not found.`;
+  process.stderr.write(`error: ${message}\n`);
   process.exitCode = 2;
 }
 
@@ -45,7 +46,7 @@ async function run(args: string[]): Promise<void> {
   const chosen = policiesOf(values.policy ?? policies);
   const prices = pricesOf(values.price, values["gpu-price"]);
   const print = (outcomes: readonly Outcome[]) => {
-    if (!values.json) process.stdout.write(`${tableOf(outcomes)}\n\n`);
+    if (!values.json) process.stdout.write(`${linesOf(outcomes)}\n\n`);
     else for (const { tally: _, ...figures } of outcomes) process.stdout.write(`${JSON.stringify(figures)}\n`);
   };
   const outcomesOf = (scenario: Scenario, of: readonly Policy[]) =>
@@ -121,7 +122,7 @@ function calibrationOf(file: string | undefined): readonly Calibration[] {
 function policiesOf(names: readonly string[]): readonly Policy[] {
   const known: readonly string[] = [...policies, "known-caches"];
   const unknown = names.find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new UsageError(`Unknown policy ${unknown}. Known: ${known.join(", ")}.`);
+  if (unknown !== undefined) throw new UsageError(`Unknown policy ${unknown}.\nKnown: ${known.join(", ")}.`);
   return names as readonly Policy[];
 }
 

@@ -41,6 +41,17 @@ export const tableOf = (outcomes: readonly Outcome[]): string =>
     ...outcomes.map((outcome) => columns.map(([, render]) => render(outcome))),
   ]);
 
+/** A line for each figure, so that a terminal of 80 columns has room for all policies. */
+export function linesOf(outcomes: readonly Outcome[]): string {
+  const rows = columns.map(([title, render], at) => [
+    title === "p90" || title === "p99" ? `${columns[at < 5 ? 2 : 5]?.[0].replace("p50", title)}` : title,
+    ...outcomes.map(render),
+  ]);
+  const widths = [...outcomes, undefined].map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
+  const line = (row: readonly string[]) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join("  ");
+  return rows.map((row) => line(row).trimEnd()).join("\n");
+}
+
 export interface Verdict {
   readonly scenario: Scenario;
   readonly outcomes: readonly Outcome[];

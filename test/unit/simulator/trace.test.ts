@@ -93,7 +93,7 @@ describe("the command", () => {
     [["--scenario", "nothing"], 'error: No scenario contains "nothing".'],
     [["--profile", "900b", "--trace", "x"], "error: Unknown profile 900b."],
     [["--nothing"], "error: Unknown option '--nothing'"],
-    [["--trace", "missing.jsonl"], "error: ENOENT"],
+    [["--trace", "missing.jsonl"], "error: File missing.jsonl not found"],
   ])("refuses wrong arguments: %o", async (args, message) => {
     await expect(run(process.execPath, [main, ...args])).rejects.toMatchObject({
       code: 2,
