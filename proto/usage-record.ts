@@ -98,11 +98,35 @@ export const usageFields = {
   },
   // Units of tasks that are not billed by tokens only.
   /** Characters of spoken text. */
-  characters: { column: "characters", type: "count", from: "host", in: "units", max: 1e9, isSealed: true },
+  characters: {
+    column: "characters",
+    type: "count",
+    from: "host",
+    in: "units",
+    max: 1e9,
+    isSealed: true,
+    shown: "Characters of spoken text",
+  },
   /** Milliseconds of audio that was transcribed. */
-  audioMs: { column: "audio_ms", type: "count", from: "host", in: "units", max: 1e9, isSealed: true },
+  audioMs: {
+    column: "audio_ms",
+    type: "count",
+    from: "host",
+    in: "units",
+    max: 1e9,
+    isSealed: true,
+    shown: "Milliseconds of transcribed audio",
+  },
   /** Images that were made, not those of a prompt. */
-  images: { column: "images", type: "count", from: "host", in: "units", max: 1e9, isSealed: true },
+  images: {
+    column: "images",
+    type: "count",
+    from: "host",
+    in: "units",
+    max: 1e9,
+    isSealed: true,
+    shown: "Generated images",
+  },
   /** Width x height x steps, summed over the images; 0 if unknown. */
   imagePixelSteps: { column: "image_pixel_steps", type: "count", from: "host", in: "units", max: 1e12, isSealed: true },
   /** Inputs embedded, documents ranked, texts classified; shown, not billed. */

@@ -23,12 +23,16 @@ export function addAdminAudit(program: Command): void {
       if (actor !== undefined && actor !== "system") filter["actor"] = await uidOf(terminal.api, actor);
       const query = new URLSearchParams({ ...filter, limit: String(limit) });
       const { entries } = await terminal.api.call<{ entries: Entry[] }>("GET", `/v1/admin/audit?${query}`);
-      terminal.rows(entries, {
-        AT: (entry) => utcTime(entry.at),
-        ACTOR: (entry) => entry.actor_email ?? entry.actor,
-        ACTION: "action",
-        SUBJECT: "subject",
-        NOTE: "note",
-      });
+      terminal.rows(
+        entries,
+        {
+          AT: (entry) => utcTime(entry.at),
+          ACTOR: (entry) => entry.actor_email ?? entry.actor,
+          ACTION: "action",
+          SUBJECT: (entry) => entry.subject_name ?? entry.subject,
+          NOTE: "note",
+        },
+        { wide: { ID: "subject", ACCOUNT: (entry) => entry.account_email ?? "" } },
+      );
     });
 }

@@ -59,12 +59,16 @@ export function addAdminBilling(program: Command): void {
     .example("stoker admin topup list")
     .run(async (terminal) => {
       const { requests } = await terminal.api.call<{ requests: TopupRequest[] }>("GET", requestsPath);
-      terminal.rows(requests, {
-        ID: "id",
-        ACCOUNT: "uid",
-        USD: (one) => one.amount_usd.toFixed(2),
-        SINCE: (one) => utcMinute(one.created_at),
-      });
+      terminal.rows(
+        requests,
+        {
+          ID: "id",
+          ACCOUNT: "email",
+          USD: (one) => one.amount_usd.toFixed(2),
+          SINCE: (one) => utcMinute(one.created_at),
+        },
+        { wide: { NAME: "display_name", UID: "uid" } },
+      );
     });
   for (const verb of ["fulfil", "reject"] as const) {
     topup
@@ -76,7 +80,7 @@ export function addAdminBilling(program: Command): void {
         const path = `${requestsPath}/${encodeURIComponent(id)}/${verb}`;
         terminal.show(
           await terminal.api.call<TopupRequest>("POST", path, { note }),
-          (one) => `${one.id}: USD ${one.amount_usd.toFixed(2)} of ${one.uid}, ${one.state}`,
+          (one) => `${one.id}: USD ${one.amount_usd.toFixed(2)} of ${one.email}, ${one.state}`,
         );
       });
   }

@@ -88,5 +88,5 @@ function percentOf(text: string): number {
   return Number(text);
 }
 
-const forText = ({ uid, model, surface }: Discount): string =>
-  [uid, model, surface].filter((one) => one !== null).join(", ") || "everything";
+const forText = ({ uid, account_email: email, model, surface }: Discount): string =>
+  [email ?? uid, model, surface].filter((one) => one !== null).join(", ") || "everything";

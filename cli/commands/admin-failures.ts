@@ -25,13 +25,13 @@ export function addAdminFailures(program: Command): void {
         {
           REQUEST: "request_id",
           "AT (UTC)": (one) => utcTime(one.created_at),
-          ACCOUNT: "account",
+          ACCOUNT: (one) => one.account_email ?? one.account,
           MODEL: "model",
           END: "end_reason",
         },
         {
           empty: "No failed requests in this period.",
-          wide: { DEPLOYMENT: "deploy_id", HTTP: (one) => String(one.http_status || "") },
+          wide: { UID: "account", DEPLOYMENT: "deploy_id", HTTP: (one) => String(one.http_status || "") },
         },
       );
     });

@@ -3,7 +3,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { meantBy } from "../meant-by.ts";
-import { isoTime, openTerminal, utcMinute } from "../terminal.ts";
+import { isoTime, openTerminal, type Terminal, utcMinute } from "../terminal.ts";
 import { addProfiles } from "./auth-profiles.ts";
 import { addLogin, addLogout, store } from "./login.ts";
 
@@ -64,11 +64,13 @@ export function addAuth(program: Command): void {
       terminal.progress("A mail is on its way. Open its link within three days.");
     });
   addSessions(auth);
-  auth
-    .command("factors")
-    .description("list second factors; add and remove them in the console")
-    .example("stoker auth factors")
-    .run(async (terminal) => {
+  addFactors(auth);
+}
+
+function addFactors(auth: Command): void {
+  const factor = auth.command("factor").description("second factors; add and remove them in the console");
+  const addList = (command: Command) =>
+    command.description("list second factors").run(async (terminal) => {
       const list = await terminal.api.call<FactorList>("GET", factorsPath);
       if (terminal.isStructured) return terminal.show(list, String);
       terminal.rows(list.factors, {
@@ -84,23 +86,32 @@ export function addAuth(program: Command): void {
           : `Set up a second factor at ${terminal.connection.host}/console/security.`,
       );
     });
+  addList(factor.command("list").example("stoker auth factor list"));
+  addList(auth.command("factors", { hidden: true }));
+
+  const rename = async (terminal: Terminal, given: string, name: string) => {
+    const { factors } = await terminal.api.call<FactorList>("GET", factorsPath);
+    const id = meantBy(
+      given,
+      factors.map((one) => ({ key: one.id, names: [one.name] })),
+    );
+    const renamed = await terminal.api.call<Responses["PATCH /v1/me/factors/{id}"]>(
+      "PATCH",
+      `${factorsPath}/${encodeURIComponent(id)}`,
+      { name },
+    );
+    terminal.show(renamed, (one) => `${one.id} renamed to ${one.name}.`);
+  };
+  factor
+    .command("update <factor>")
+    .description("change the name of a passkey or authenticator app, given by id, name or prefix of either")
+    .example('stoker auth factor update telephone --name "New telephone"')
+    .requiredOption("--name <name>", "new name")
+    .run((terminal, given: string, { name }: { name: string }) => rename(terminal, given, name));
   auth
-    .command("rename-factor <factor> <name>")
-    .description("rename a passkey or authenticator app, given by id, name or prefix of either")
-    .example('stoker auth rename-factor telephone "New telephone"')
-    .run(async (terminal, given: string, name: string) => {
-      const { factors } = await terminal.api.call<FactorList>("GET", factorsPath);
-      const id = meantBy(
-        given,
-        factors.map((one) => ({ key: one.id, names: [one.name] })),
-      );
-      const renamed = await terminal.api.call<Responses["PATCH /v1/me/factors/{id}"]>(
-        "PATCH",
-        `${factorsPath}/${encodeURIComponent(id)}`,
-        { name },
-      );
-      terminal.show(renamed, (one) => `${one.id} renamed to ${one.name}.`);
-    });
+    .command("rename-factor <factor> <name>", { hidden: true })
+    .description("change the name of a second factor")
+    .run(rename);
 }
 
 function addSessions(auth: Command): void {

@@ -17,6 +17,8 @@ interface Choice {
   readonly gpu: string;
   readonly count: number;
   readonly usd_per_hour: number;
+  /** What a GPU of type `other` is. */
+  readonly devices: readonly string[];
   readonly fits: boolean;
   /** `unknown`: the GPUs are free, but the hub cannot be reached. */
   readonly repository: string;
@@ -109,7 +111,7 @@ async function planOf(terminal: Terminal, model: string, known: Known | null, fl
     .filter(({ gpu, count }) => (flags.gpu ?? gpu) === gpu && (flags.numGpus ?? count) === count);
   let memory = 0;
   const choices: Choice[] = [];
-  for (const { gpu, count, usd_per_hour } of offers.slice(0, maxChoices)) {
+  for (const { gpu, count, usd_per_hour, devices } of offers.slice(0, maxChoices)) {
     const found = await dryRun(terminal, model, { ...flags, gpu, numGpus: count });
     memory = Math.max(memory, found.memory_bytes);
     const why = found.refused[0];
@@ -117,6 +119,7 @@ async function planOf(terminal: Terminal, model: string, known: Known | null, fl
       gpu,
       count,
       usd_per_hour,
+      devices,
       fits: found.fits,
       repository: found.repository,
       reason: found.fits ? uncheckedText(found.repository) : (why?.why ?? "no such host"),
@@ -155,7 +158,9 @@ function planText({ model, known, memory_bytes: bytes, choices, chosen }: Plan):
     rows.length === 0
       ? "No GPUs are available for it. Operators add a host: `stoker node token create`"
       : table(["  GPUS", "USD/H", "FITS", "REASON"], rows, 80),
-    ...(choices.some(({ gpu }) => gpu === "other") ? [`other: ${otherGpu}`] : []),
+    ...(choices.some(({ gpu }) => gpu === "other")
+      ? [`other: ${otherGpu([...new Set(choices.flatMap(({ devices }) => devices))])}`]
+      : []),
   ].join("\n");
 }
 

@@ -252,8 +252,8 @@ const counted = (deployments: readonly Deployment[]): string =>
     .map(([status, those]) => `${those.length} ${status}`)
     .join(", ");
 
-/** Meaning of the GPU type `other`. */
-export const otherGpu = "processor slot or other GPU";
+/** Meaning of the GPU type `other` on the hosts of the server. */
+export const otherGpu = (devices: readonly string[] = []): string => devices.join(" or ") || "GPU of unknown type";
 
 export function describe(one: Deployment): string {
   const lines = [
@@ -268,7 +268,7 @@ export function describe(one: Deployment): string {
     [
       "gpu",
       one.config
-        ? `${one.config.num_gpus}x${one.config.gpu}${one.config.gpu === "other" ? ` (${otherGpu})` : ""}, ${maxConcurrencyText(one, one.config.max_batch_size)}`
+        ? `${one.config.num_gpus}x${one.config.gpu}${one.config.gpu === "other" ? ` (${otherGpu(one.devices)})` : ""}, ${maxConcurrencyText(one, one.config.max_batch_size)}`
         : "",
     ],
     ["weights", one.config?.weights?.repo ?? ""],

@@ -32,7 +32,7 @@ export function addEvents(program: Command): void {
     .option(...limit)
     .run((terminal, id: string, { limit }: Flags) =>
       show<FleetEvent>(terminal, `/v1/admin/nodes/${encodeURIComponent(id)}/events?limit=${limit}`, {
-        DEPLOYMENT: (event) => event.deploy_id ?? "-",
+        DEPLOYMENT: deploymentOf,
       }),
     );
 
@@ -53,11 +53,13 @@ export function addEvents(program: Command): void {
       };
       const query = new URLSearchParams({ ...filter, limit: String(limit) });
       await show<FleetEvent>(terminal, `/v1/admin/events?${query}`, {
-        DEPLOYMENT: (event) => event.deploy_id ?? "-",
-        NODE: (event) => event.node_id ?? "-",
+        DEPLOYMENT: deploymentOf,
+        NODE: (event) => event.node_name ?? event.node_id ?? "-",
       });
     });
 }
+
+const deploymentOf = (event: FleetEvent): string => event.deploy_name || event.deploy_id || "-";
 
 async function show<Event extends OwnEvent>(
   terminal: Terminal,

@@ -149,7 +149,9 @@ function byDeployment(nodes: readonly Node[]): string {
     .map(([deployment, ones]) => {
       const ready = ones.filter(({ phase }) => phase === "ready").length;
       const tokens = sum(ones, (one) => one.tokens_per_second).toFixed(1);
-      const head = `${deployment}  ${ready}/${ones.length} ready  ${counted(
+      const [first] = ones;
+      const name = first ? `${first.deploy_name}  ${first.account.email}  ${deployment}` : deployment;
+      const head = `${name}\n  ${ready}/${ones.length} ready  ${counted(
         sum(ones, (one) => one.in_flight),
         "request",
       )}  ${tokens} tok/s`;

@@ -2,6 +2,7 @@ import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
+import { counted } from "../counted.ts";
 import { between } from "../option-values.ts";
 import { isoTime, type Terminal } from "../terminal.ts";
 import { uidOf } from "./admin-account.ts";
@@ -251,7 +252,7 @@ export async function listRejected(
 ): Promise<void> {
   const path = `/v1/${isForOperators ? "admin/" : ""}rejected-requests`;
   const { requests, has_more: isMore } = await terminal.api.call<{
-    requests: (Rejected & { account?: string })[];
+    requests: (Rejected & Owned)[];
     has_more: boolean;
   }>("GET", `${path}?${queryOf(filter)}`);
   terminal.rows(
@@ -259,7 +260,7 @@ export async function listRejected(
     {
       REQUEST: "request_id",
       "AT (UTC)": shortTime,
-      ...(isForOperators && { ACCOUNT: (one: { readonly account?: string }) => one.account ?? "" }),
+      ...(isForOperators && { ACCOUNT: (one: Owned) => one.account_email ?? one.account ?? "" }),
       MODEL: "model",
       HTTP: (one) => String(one.status),
       CODE: "code",
@@ -285,14 +286,31 @@ const showNextPage = (terminal: Terminal, last: string | undefined): void =>
 
 type Rejected = Responses["GET /v1/rejected-requests"]["requests"][number];
 
-interface Found {
-  /** The account is there for operators only. */
-  readonly attempts: readonly (LoggedRequest & { readonly account?: string })[];
-  readonly rejection?: Rejected & { readonly account?: string };
+/** Shown to operators only. */
+interface Owned {
+  readonly account?: string;
+  readonly account_email?: string | null;
 }
 
-const accountLine = ({ account }: { readonly account?: string }) =>
-  account === undefined ? [] : [`account  ${account}`];
+interface Found {
+  readonly attempts: readonly (LoggedRequest & Owned)[];
+  readonly rejection?: Rejected & Owned;
+}
+
+const accountLine = ({ account, account_email: email }: Owned) => {
+  if (account === undefined) return [];
+  return [`account  ${email && email !== account ? `${email} (${account})` : account}`];
+};
+
+/** What a task counts beside tokens. */
+const unitsLine = ({ characters, audio_ms: audio, images }: LoggedRequest) => {
+  const units = [
+    characters > 0 && `${characters} characters`,
+    audio > 0 && `${audio / 1000} s of audio`,
+    images > 0 && counted(images, "image"),
+  ].filter((part) => part !== false);
+  return units.length === 0 ? [] : [`units    ${units.join(", ")}`];
+};
 
 const describedRejection = (one: NonNullable<Found["rejection"]>): string =>
   [
@@ -315,6 +333,7 @@ const described = (one: Found["attempts"][number]): string =>
     `ended    ${one.end_reason}${one.http_status === 0 ? "" : `, HTTP ${one.http_status}`}`,
     `time     ${one.queue_ms} ms queued, first byte after ${one.first_byte_ms} ms, ${one.total_ms} ms total`,
     `tokens   ${one.input_tokens} in, ${one.output_tokens} out`,
+    ...unitsLine(one),
     `cost     USD ${usd(one.cost)}`,
   ].join("\n");
 

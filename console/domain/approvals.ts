@@ -15,11 +15,13 @@ export interface Approval {
   readonly kind: ApprovalKind;
   readonly id: string;
   readonly uid: string;
-  /** Empty: the request does not name them. */
+  /** Display name of the account, or the company of an application. */
   readonly name: string;
   readonly email: string;
   /** Requested change. */
   readonly what: string;
+  /** GPU types of the request; empty: it is not about GPUs. */
+  readonly gpuTypes: readonly string[];
   /** Reason that the customer gave. */
   readonly reason: string;
   readonly isOpen: boolean;
@@ -43,6 +45,7 @@ export const ofGpu = (one: Gpu): Approval => ({
   ...ofLimit(one),
   kind: "gpu",
   what: gpusText(one.requested_max, one.requested_min),
+  gpuTypes: Object.keys({ ...one.requested_max, ...one.requested_min }),
   path: pathOf("gpu-pool-requests", one.id),
 });
 
@@ -54,6 +57,7 @@ export const ofRate = (one: Rate): Approval => ({
 });
 
 const ofLimit = (one: Gpu | Rate) => ({
+  gpuTypes: [],
   id: one.id,
   uid: one.uid,
   name: one.display_name,
@@ -72,9 +76,10 @@ export const ofTopup = (one: Topup): Approval => ({
   kind: "topup",
   id: one.id,
   uid: one.uid,
-  name: "",
-  email: "",
+  name: one.display_name,
+  email: one.email,
   what: text.topup(usd(one.amount_usd)),
+  gpuTypes: [],
   reason: "",
   isOpen: one.state === "requested",
   status: one.state === "requested" ? "open" : one.state,
@@ -93,6 +98,7 @@ export const ofApplication = (one: Application): Approval => ({
   name: one.company,
   email: one.email,
   what: text.program(one.company),
+  gpuTypes: [],
   reason: [one.ceo, one.funding, one.founded_on, one.website, one.deal].filter((part) => part !== "").join(", "),
   isOpen: one.status === "pending",
   status: one.status === "pending" ? "open" : one.status,

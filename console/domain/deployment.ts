@@ -19,11 +19,14 @@ export const isEnded = (status: string): boolean => ["stopped", "failed", "delet
 export const isStarting = (status: string): boolean =>
   ["initializing", "downloading", "deploying", "updating"].includes(status);
 
-/** `2 × H100-80GB`. */
-export const gpusOf = (count: number, type: string): string => `${count} × ${type === "other" ? text.otherGpu : type}`;
+/** `2 × H100-80GB`. `offers` say what a GPU of type `other` is. */
+export function gpusOf(count: number, type: string, offers: readonly Pick<Offer, "devices">[]): string {
+  const devices = [...new Set(offers.flatMap((one) => one.devices))];
+  return `${count} × ${type === "other" ? devices.join(" or ") || text.otherGpu : type}`;
+}
 
-export function gpusText({ config }: Pick<Deployment, "config">): string {
-  return config && config.num_gpus > 0 ? gpusOf(config.num_gpus, config.gpu) : text.noGpus;
+export function gpusText({ config }: Pick<Deployment, "config">, offers: readonly Pick<Offer, "devices">[]): string {
+  return config && config.num_gpus > 0 ? gpusOf(config.num_gpus, config.gpu, offers) : text.noGpus;
 }
 
 /** `2 of 3 running`. */

@@ -64,19 +64,20 @@ export const modelsIn = (days: Days): readonly string[] => [
 /** One line for each day and model, key, project or token. */
 export function linesOf({ days }: Days, by: Grouping, { model, key }: Filter): readonly Line[] {
   return days.flatMap(({ day, items }) => {
-    const lines = new Map<string, Line>();
+    const lines = new Map<string, { -readonly [Name in keyof Line]: Line[Name] }>();
     for (const item of items) {
       if (!isOwnSum(by) && ((model !== "" && item.id !== model) || (key !== "" && item.key_id !== key))) continue;
       const { id, name } = nameOf(item, by);
-      lines.set(
-        id,
-        plus(lines.get(id) ?? { ...nothing, day, id, name, limit: item.spending_limit }, {
-          requests: item.requests,
-          input: item.input_tokens,
-          output: item.output_tokens,
-          cost: item.cost / 100,
-        }),
-      );
+      let line = lines.get(id);
+      if (!line) {
+        line = { ...nothing, day, id, name, limit: item.spending_limit };
+        lines.set(id, line);
+      }
+      // Of up to 20,000 items: an object for each would take longer than all else.
+      line.requests += item.requests;
+      line.input += item.input_tokens;
+      line.output += item.output_tokens;
+      line.cost += item.cost / 100;
     }
     return [...lines.values()];
   });

@@ -9,8 +9,8 @@ export const text = {
   about: "A deployment runs a model on its own GPUs. It is billed by the minute while an instance runs.",
   deploy: "Deploy a model",
   noGpus: "none",
-  /** GPU type `other`. */
-  otherGpu: "processor slot or other GPU",
+  /** GPU type `other`, where no host says what it is. */
+  otherGpu: "GPU of unknown type",
   running: (running: number, all: number) => (running === all ? `${running} running` : `${running} of ${all} running`),
   progress: (phase: string, done: string, total: string) => `${phase}: ${done} of ${total}`,
   rolledBack: (why: string) => `Update rolled back: ${why}`,

@@ -8,7 +8,6 @@ export const text = {
   node: "Host",
   nodeHint: "Id or name",
   account: "Customer",
-  accountHint: "uid",
   deployment: "Deployment",
   deploymentHint: "Id",
   apply: "Filter",

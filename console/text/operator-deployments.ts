@@ -17,7 +17,7 @@ export const text = {
     deleted: "Deleted",
   },
   search: "Part of the name",
-  account: "Account (uid)",
+  account: "Account",
   node: "Host (id or name)",
   gpu: "GPU type",
   name: "Name",

@@ -59,7 +59,6 @@ export const text = {
     nameHint: "Shown on invoices.",
     text: "Text",
     percent: "Percent",
-    uid: "Account (uid)",
     model: "Model",
     surface: "Surface",
     every: "Empty: every one.",

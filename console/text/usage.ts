@@ -37,7 +37,7 @@ export const text = {
   revokedKey: (id: string) => `revoked key ${id}`,
   other: "Other",
   total: { cost: "Cost", requests: "Requests", input: "Tokens in", output: "Tokens out" },
-  chart: (what: string, of: string) => `${what} per day, by ${of}`,
+  chart: (what: string, of: string) => `${what} per day, by ${of.toLowerCase()}`,
   chartOf: (what: string, of: string) => `${what} per day of ${of}`,
   columns: {
     day: "Day",

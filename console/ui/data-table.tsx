@@ -30,6 +30,13 @@ export interface Column<Row> {
   readonly isHidden?: boolean;
 }
 
+/** Second line of a cell. */
+export const Below = ({ children }: { children: ReactNode }): ReactNode => (
+  <Text size="xs" c="dimmed">
+    {children}
+  </Text>
+);
+
 /** Column of buttons. */
 export const actionsColumn = <Row,>(show: (row: Row) => ReactNode): Column<Row> => ({
   name: "",
@@ -133,7 +140,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): ReactNode {
           <Text size="sm" c="dimmed" lh="36px" role="status">
             {isSearchedByServer ? text.rows(rows.length, Boolean(more)) : text.shownOf(found.length, rows.length)}
           </Text>
-          <Group gap={4} ml="auto">
+          <Group gap={4} ml="auto" h={36}>
             <Button
               size="compact-xs"
               variant="subtle"
@@ -257,7 +264,7 @@ function Cards<Row>({ rows, columns, keyOf }: Pick<DataTableProps<Row>, "rows" |
 }
 
 const isNumber = <Row,>(column: Column<Row>, rows: readonly Row[]): boolean =>
-  rows.length > 0 && typeof column.value(rows[0] as Row) === "number";
+  rows.some((row) => typeof column.value(row) === "number");
 
 function matching<Row>(rows: readonly Row[], columns: readonly Column<Row>[], search: string): readonly Row[] {
   const words = search.trim().toLowerCase();

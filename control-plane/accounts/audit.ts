@@ -11,6 +11,8 @@ export interface AuditRecord {
   /** `noun.verb` */
   readonly action: string;
   readonly subject: string;
+  /** E-mail address of an account, name of a deployment, key, host or project. Null: the subject is none of these, or is gone. */
+  readonly subjectName: string | null;
   /** Null: the installation. */
   readonly account: AccountId | null;
   readonly accountEmail: string | null;

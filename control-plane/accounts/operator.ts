@@ -51,6 +51,9 @@ export interface AccountFilter {
   readonly suspended?: SuspendReason | "any";
 }
 
+/** How lists name an account; its id in place of both once it is deleted. */
+export type AccountName = Pick<AccountSummary, "email" | "displayName">;
+
 export interface AdminAccountStore {
   /** The oldest living operator's account. */
   firstAdmin(): Promise<AccountId | undefined>;
@@ -58,6 +61,8 @@ export interface AdminAccountStore {
   list(filter: AccountFilter, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
   /** Also one that was deleted; without its suspensions. Undefined when there was none. */
   get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
+  /** Also of deleted ones. */
+  names(accounts: readonly AccountId[]): Promise<ReadonlyMap<AccountId, AccountName>>;
   /** Writes and audits what differs. `last_admin`: no other account is an administrator. */
   change(account: AccountId, change: AccountChange, act: Act): Promise<"done" | "gone" | "last_admin">;
   /** Audits that an operator reads the account's records, or that a view in the console begins or ends. */
@@ -184,6 +189,11 @@ export function createOperator(deps: {
     async noteViewState(id: AccountId, state: "begin" | "end", act: Act): Promise<void> {
       await account(id);
       await store.noteView(id, act, `account.view_${state}`);
+    },
+    /** Names of the accounts that exist or existed, for lists that hold ids. */
+    async names(accounts: Iterable<AccountId>): Promise<ReadonlyMap<AccountId, AccountName>> {
+      const distinct = [...new Set(accounts)];
+      return distinct.length === 0 ? new Map() : store.names(distinct);
     },
     /** Newest first. Throws badCursor. */
     async accounts(filter: AccountFilter, cursor: string | undefined, limit: number): Promise<AccountPage> {

@@ -1,5 +1,6 @@
 // Answers whether a deployment would fit, where, and at what price. Nothing is deployed.
 import { type GpuType, inDisplayOrder } from "../../proto/gpu.ts";
+import { isProcessorSlot } from "../../proto/gpu-vendors.ts";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
 import { isHubRepo } from "../../proto/weights-address.ts";
 import type { LookAtRepo } from "../catalog/hub-look.ts";
@@ -45,6 +46,8 @@ export interface PlacementPreview {
   priceOf(
     deployment: Pick<Deployment, "gpu" | "numGpus">,
   ): Promise<{ readonly hourRate: bigint; readonly asleepHourRate: bigint }>;
+  /** Devices of a GPU type on the hosts: `processor slot`, or the names of GPUs. For `other`, whose name says nothing. */
+  devicesOf(gpu: GpuType): Promise<readonly string[]>;
   /** Placement of one more instance. Throws DeploymentNotFound. */
   dryRun(caller: Pick<Owner, "account">, id: DeploymentId): Promise<DryRun>;
 }
@@ -113,6 +116,10 @@ export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPre
       const [awake, asleep] = await Promise.all([hourRates(), hourRates("gpu_asleep")]);
       const rateOf = (rates: ReadonlyMap<string, bigint>) => (rates.get(gpu) ?? 0n) * BigInt(numGpus);
       return { hourRate: rateOf(awake), asleepHourRate: rateOf(asleep) };
+    },
+    async devicesOf(gpu) {
+      const devices = (await hosts()).flatMap(({ inventory }) => inventory.gpus).filter(({ type }) => type === gpu);
+      return [...new Set(devices.map((one) => (isProcessorSlot(one) ? "processor slot" : one.name)))].toSorted();
     },
     async dryRun({ account }, id) {
       const deployment = await store.get(id, account);

@@ -48,10 +48,15 @@ export interface FleetEvent {
   readonly kind: string;
   /** Null: the event is the host's. */
   readonly account: AccountId | null;
+  /** Null: without an account, or it does not exist any more. */
+  readonly accountEmail: string | null;
   readonly deployment: DeploymentId | null;
+  /** Its model, or the name of its container or agent instance. */
+  readonly deploymentName: string | null;
   readonly instance: InstanceId | null;
   /** Null: the event is the deployment's. */
   readonly host: HostId | null;
+  readonly hostname: string | null;
   readonly gpu: string | null;
   /** New status or phase, a count, or a version; empty: the kind says all. */
   readonly state: string;

@@ -3137,6 +3137,18 @@ export interface Responses {
        */
       http_status: number;
       /**
+       * Characters of spoken text
+       */
+      characters: number;
+      /**
+       * Milliseconds of transcribed audio
+       */
+      audio_ms: number;
+      /**
+       * Generated images
+       */
+      images: number;
+      /**
        * Charged cents
        */
       cost: number;
@@ -3238,6 +3250,18 @@ export interface Responses {
        */
       http_status: number;
       /**
+       * Characters of spoken text
+       */
+      characters: number;
+      /**
+       * Milliseconds of transcribed audio
+       */
+      audio_ms: number;
+      /**
+       * Generated images
+       */
+      images: number;
+      /**
        * Charged cents
        */
       cost: number;
@@ -3335,10 +3359,29 @@ export interface Responses {
        */
       http_status: number;
       /**
+       * Characters of spoken text
+       */
+      characters: number;
+      /**
+       * Milliseconds of transcribed audio
+       */
+      audio_ms: number;
+      /**
+       * Generated images
+       */
+      images: number;
+      /**
        * Charged cents
        */
       cost: number;
+      /**
+       * uid
+       */
       account: string;
+      /**
+       * null: the account does not exist any more
+       */
+      account_email: string | null;
       deploy_id: string;
       instance_id: string;
     }[];
@@ -3401,10 +3444,29 @@ export interface Responses {
        */
       http_status: number;
       /**
+       * Characters of spoken text
+       */
+      characters: number;
+      /**
+       * Milliseconds of transcribed audio
+       */
+      audio_ms: number;
+      /**
+       * Generated images
+       */
+      images: number;
+      /**
        * Charged cents
        */
       cost: number;
+      /**
+       * uid
+       */
       account: string;
+      /**
+       * null: the account does not exist any more
+       */
+      account_email: string | null;
       deploy_id: string;
       instance_id: string;
     }[];
@@ -3445,7 +3507,14 @@ export interface Responses {
        * Later ones of the same minute and code that are not listed: at most 5 per code (1 after the first 300 of a day), 20 in all, and 2,000 a day are
        */
       others: number;
+      /**
+       * uid
+       */
       account: string;
+      /**
+       * null: the account does not exist any more
+       */
+      account_email: string | null;
     }[];
     has_more: boolean;
   };
@@ -3506,10 +3575,29 @@ export interface Responses {
        */
       http_status: number;
       /**
+       * Characters of spoken text
+       */
+      characters: number;
+      /**
+       * Milliseconds of transcribed audio
+       */
+      audio_ms: number;
+      /**
+       * Generated images
+       */
+      images: number;
+      /**
        * Charged cents
        */
       cost: number;
+      /**
+       * uid
+       */
       account: string;
+      /**
+       * null: the account does not exist any more
+       */
+      account_email: string | null;
       deploy_id: string;
       instance_id: string;
     }[];
@@ -3547,7 +3635,14 @@ export interface Responses {
        * Later ones of the same minute and code that are not listed: at most 5 per code (1 after the first 300 of a day), 20 in all, and 2,000 a day are
        */
       others: number;
+      /**
+       * uid
+       */
       account: string;
+      /**
+       * null: the account does not exist any more
+       */
+      account_email: string | null;
     };
   };
   "GET /v1/usage/users": {
@@ -3883,6 +3978,8 @@ export interface Responses {
        * Unix seconds
        */
       created_at: number;
+      email: string;
+      display_name: string;
     }[];
   };
   "POST /v1/admin/topup-requests/{request_id}/fulfil": {
@@ -3894,6 +3991,8 @@ export interface Responses {
      * Unix seconds
      */
     created_at: number;
+    email: string;
+    display_name: string;
   };
   "POST /v1/admin/topup-requests/{request_id}/reject": {
     id: string;
@@ -3904,6 +4003,8 @@ export interface Responses {
      * Unix seconds
      */
     created_at: number;
+    email: string;
+    display_name: string;
   };
   "GET /v1/admin/accounts/{uid}/terms": {
     /**
@@ -4179,6 +4280,10 @@ export interface Responses {
        */
       uid: string | null;
       /**
+       * null: every account, or it does not exist any more
+       */
+      account_email: string | null;
+      /**
        * null: every model
        */
       model: string | null;
@@ -4205,6 +4310,10 @@ export interface Responses {
      * null: every account
      */
     uid: string | null;
+    /**
+     * null: every account, or it does not exist any more
+     */
+    account_email: string | null;
     /**
      * null: every model
      */
@@ -5072,6 +5181,10 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -5187,6 +5300,10 @@ export interface Responses {
        */
       usd_per_hour_asleep: number;
     };
+    /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
     /**
      * Why the last update was rolled back; otherwise empty
      */
@@ -5425,6 +5542,10 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -5540,6 +5661,10 @@ export interface Responses {
        */
       usd_per_hour_asleep: number;
     };
+    /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
     /**
      * Why the last update was rolled back; otherwise empty
      */
@@ -5822,6 +5947,10 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -5967,6 +6096,10 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -6083,6 +6216,10 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -6161,6 +6298,10 @@ export interface Responses {
       usd_per_hour: number;
       available: boolean;
       recommended: boolean;
+      /**
+       * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+       */
+      devices: string[];
     }[];
   };
   "GET /deploy/{deploy_id}/placement": {
@@ -6262,6 +6403,10 @@ export interface Responses {
        */
       usd_per_hour_asleep: number;
     };
+    /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
     /**
      * Why the last update was rolled back; otherwise empty
      */
@@ -6407,6 +6552,10 @@ export interface Responses {
        */
       usd_per_hour_asleep: number;
     };
+    /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
     /**
      * Why the last update was rolled back; otherwise empty
      */
@@ -6978,6 +7127,10 @@ export interface Responses {
        */
       usd_per_hour_asleep: number;
     };
+    /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
     /**
      * Why the last update was rolled back; otherwise empty
      */
@@ -7560,7 +7713,14 @@ export interface Responses {
       actor: string;
       actor_email: string | null;
       action: string;
+      /**
+       * Id of the changed object
+       */
       subject: string;
+      /**
+       * E-mail address of an account; name of a deployment, key, host or project. null: another object, or it does not exist any more
+       */
+      subject_name: string | null;
       /**
        * uid; null: the installation
        */
@@ -8568,6 +8728,10 @@ export interface Responses {
         usd_per_hour_asleep: number;
       };
       /**
+       * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+       */
+      devices?: string[];
+      /**
        * Why the last update was rolled back; otherwise empty
        */
       update_error: string;
@@ -8716,6 +8880,10 @@ export interface Responses {
          */
         usd_per_hour_asleep: number;
       };
+      /**
+       * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+       */
+      devices?: string[];
       /**
        * Why the last update was rolled back; otherwise empty
        */
@@ -8866,6 +9034,10 @@ export interface Responses {
         usd_per_hour_asleep: number;
       };
       /**
+       * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+       */
+      devices?: string[];
+      /**
        * Why the last update was rolled back; otherwise empty
        */
       update_error: string;
@@ -9014,6 +9186,10 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
+     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     */
+    devices?: string[];
+    /**
      * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
@@ -9110,13 +9286,19 @@ export interface Responses {
        */
       reason: string;
       /**
+       * Its model, or the name of its container or agent instance
+       */
+      deploy_name: string | null;
+      /**
        * uid; null: the event is a host's
        */
       account: string | null;
+      account_email: string | null;
       /**
        * null: the event is a deployment's
        */
       node_id: string | null;
+      node_name: string | null;
       /**
        * UUID
        */
@@ -9146,13 +9328,19 @@ export interface Responses {
        */
       reason: string;
       /**
+       * Its model, or the name of its container or agent instance
+       */
+      deploy_name: string | null;
+      /**
        * uid; null: the event is a host's
        */
       account: string | null;
+      account_email: string | null;
       /**
        * null: the event is a deployment's
        */
       node_id: string | null;
+      node_name: string | null;
       /**
        * UUID
        */
@@ -9182,13 +9370,19 @@ export interface Responses {
        */
       reason: string;
       /**
+       * Its model, or the name of its container or agent instance
+       */
+      deploy_name: string | null;
+      /**
        * uid; null: the event is a host's
        */
       account: string | null;
+      account_email: string | null;
       /**
        * null: the event is a deployment's
        */
       node_id: string | null;
+      node_name: string | null;
       /**
        * UUID
        */

@@ -18,7 +18,7 @@ const stoker = (key: string, ...args: string[]) => runCli(edge, key, args);
 it("creates and lists a discount on GPU time for one account", async () => {
   const flags = ["--name", "Spring", "--account", ada.account, "--surface", "gpu", "--note", "agreed"];
   const given = await stoker(adminKey, "admin", "discount", "create", "12.5", ...flags);
-  expect(given.out, given.err).toContain(`12.5 % off ${ada.account}, gpu from `);
+  expect(given.out, given.err).toContain(`12.5 % off ${ada.email}, gpu from `);
   const wrong = await stoker(adminKey, "admin", "discount", "create", "a-lot", "--name", "Spring");
   expect(wrong).toMatchObject({ code: 2, out: "" });
   expect(wrong.err).toBe("error: Must be a percentage, such as 10 or 12.5.\n");
@@ -48,7 +48,7 @@ it.each([
 it("lets only an operator see and fulfil a requested top-up", async () => {
   expect((await stoker(adminKey, "admin", "topup", "list")).out).toContain("chg_1");
   const done = await stoker(adminKey, "admin", "topup", "fulfil", "chg_1", "--note", "paid by wire");
-  expect(done.out, done.err).toMatch(/^chg_1: USD \d+\.\d\d of u:\w+, done\n$/);
+  expect(done.out, done.err).toMatch(/^chg_1: USD \d+\.\d\d of ada@example.com, done\n$/);
   expect(await stoker(apiKey, "admin", "topup", "list")).toMatchObject({ out: "", code: 3 });
 });
 
@@ -79,7 +79,7 @@ it("shows daily usage and the outcome of a request", async () => {
 });
 
 it("lists rejected requests of one account and of all for operators", async () => {
-  const ofAda = new RegExp(`RejectedOfAda.+${ada.account}.+404 +model_not_found`);
+  const ofAda = new RegExp(`RejectedOfAda.+${ada.email}.+404 +model_not_found`);
   for (const args of [
     ["request", "list", "--rejected", "--account", ada.account],
     ["request", "list", "--rejected", "--anybody"],
@@ -90,7 +90,7 @@ it("lists rejected requests of one account and of all for operators", async () =
   }
   const others = await stoker(adminKey, "request", "list", "--rejected", "--account", "u:1");
   expect(others.out, others.err).not.toContain("RejectedOfAda");
-  expect((await stoker(adminKey, "admin", "failures")).out).toContain(ada.account);
+  expect((await stoker(adminKey, "admin", "failures")).out).toContain(ada.email);
   expect(await stoker(adminKey, "request", "list", "--anybody")).toMatchObject({ code: 2, out: "" });
   expect(await stoker(apiKey, "request", "list", "--rejected", "--anybody")).toMatchObject({ code: 3, out: "" });
 }, 60_000);
@@ -100,7 +100,9 @@ it("names --anybody to an operator whose request belongs to another account", as
   expect(missing).toMatchObject({ code: 4, out: "" });
   expect(missing.err).toContain("For a request of another account, add --anybody.");
   const found = await stoker(adminKey, "request", "get", "RejectedOfAda", "--anybody");
-  expect(found.out, found.err).toContain(`account  ${ada.account}\nrejected model_not_found, HTTP 404\n`);
+  expect(found.out, found.err).toContain(
+    `account  ${ada.email} (${ada.account})\nrejected model_not_found, HTTP 404\n`,
+  );
 }, 60_000);
 
 it("reports further requests and continues after the last one", async () => {

@@ -22,6 +22,13 @@ const request = {
 };
 writeFileSync(join(folder, "requests.jsonl"), `${JSON.stringify(request)}\n`);
 writeFileSync(join(folder, "short.txt"), "short\n");
+const turns = [1, 2, 3, 4].map((n) => ({
+  timestamp: 1_000 * n,
+  input_length: 900,
+  output_length: 90,
+  conversation: `c${n % 2}`,
+}));
+writeFileSync(join(folder, "trace.jsonl"), turns.map((turn) => `${JSON.stringify(turn)}\n`).join(""));
 writeFileSync(join(folder, "speech.wav"), Buffer.concat([Buffer.from("RIFF____WAVEfmt "), Buffer.alloc(64)]));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -39,6 +46,8 @@ const usage = { prompt_tokens: 6, completion_tokens: 3, total_tokens: 9, estimat
 
 async function startFake(): Promise<Server> {
   const edge = await startEdge();
+  // Approved at once; the page where a person does it: login-pages.test.ts.
+  edge.deps.cliLogins.wait = () => Promise.resolve(apiKey);
   edge.agent.script(
     {
       kind: "stream",
@@ -70,6 +79,8 @@ async function newAccount(): Promise<Server> {
 const stable = (text: string, { url }: Server): string =>
   text
     .replaceAll(url, "http://stoker.example")
+    .replaceAll(/(?<=login\?cli=)[\w-]{32}/g, "L".repeat(32))
+    .replaceAll(/(?<=the code )[\w-]{9}(?=\.)/g, "LLLL-LLLL")
     .replaceAll(folder, "/home/ada")
     .replaceAll(/\b20\d\d-\d\d-\d\d(?=[T ]|\b)/g, "2026-01-02")
     .replaceAll(
@@ -121,11 +132,7 @@ it.each(sessionFiles().map((file) => [basename(file, ".txt"), file] as const))(
 /** Commands without their own session: they start programs, ask on a terminal, or work on the host of the control plane. */
 const unrecorded = new Set([
   "stoker up",
-  "stoker simulate",
   "stoker doctor",
-  "stoker login",
-  "stoker auth login",
-  "stoker auth logout",
   "stoker node join",
   "stoker admin key",
   "stoker admin rotate-kek",

@@ -1,7 +1,9 @@
 // Recorded sessions of the command line: text files with commands and their output, in test/fixtures/cli-sessions.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { globSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { runHere } from "./cli-run.ts";
+import { type Output, runHere } from "./cli-run.ts";
 
 export const sessionFolder = join(import.meta.dirname, "../fixtures/cli-sessions");
 /** Width of the terminal that the sessions were recorded for. */
@@ -37,8 +39,11 @@ export function readSession(file: string): readonly Step[] {
 export const stepText = ({ before, role, command }: Step, output: string): string =>
   [...before, `${role}$ ${command}`, ...(output === "" ? [] : [output]), ""].join("\n");
 
+/** Commands that start another program, whose output only a process of its own can keep apart. */
+const childCommands: ReadonlySet<string> = new Set(["simulate"]);
+
 /**
- * Runs the command in this process, which starts no other, and returns the lines of stdout and stderr in the order of a terminal,
+ * Runs the command in this process, except for those of `childCommands`, and returns the lines of stdout and stderr in the order of a terminal,
  * with `[exit N]` last if it fails.
  * `env` replaces the environment except PATH.
  */
@@ -53,15 +58,29 @@ export async function runStep(
   const all = {
     PATH: process.env["PATH"],
     HOME: folder,
-    // `homedir()` does not read a replaced environment, and another data folder of this user may be in use.
+    // `homedir()` does not read a replaced environment, and this user may have a data folder and profiles of their own.
     XDG_STATE_HOME: join(folder, ".local/state"),
+    XDG_CONFIG_HOME: join(folder, ".config"),
     STOKER_DATA: ".stoker",
     COLUMNS: String(columns),
     ...env,
   };
-  const code = await runHere(wordsOf(command).slice(1), all, { out: keep, err: keep }, folder);
+  const words = wordsOf(command).slice(1);
+  const output = { out: keep, err: keep };
+  const code = childCommands.has(words[0] ?? "")
+    ? await runProgram(words, all, output, folder)
+    : await runHere(words, all, output, folder);
   const text = Buffer.concat(chunks).toString().replace(/\n$/, "");
   return [...(text === "" ? [] : text.split("\n")), ...(code ? [`[exit ${code}]`] : [])];
+}
+
+async function runProgram(words: readonly string[], env: NodeJS.ProcessEnv, output: Output, folder: string) {
+  const child = spawn(join(import.meta.dirname, "../../cli/stoker"), words, { env, cwd: folder });
+  child.stdout.on("data", output.out);
+  child.stderr.on("data", output.err);
+  child.stdin.end();
+  const [code] = await once(child, "close");
+  return code as number | null;
 }
 
 /** Words of a command line; double quotes keep spaces. */

@@ -84,7 +84,8 @@ export function fakeOversight(one: Deployment): Oversight {
     return { deployment: one, owner, instances };
   };
   const event = { id: 7n, atMs: 1_786_000_000_000, account: one.account, deployment: one.id, gpu: null, reason: "" };
-  const ready = { ...event, kind: "instance.ready", instance: placed.id, host: placed.host, state: "ready" };
+  const named = { accountEmail: owner.email, deploymentName: one.modelName, hostname: placed.hostname };
+  const ready = { ...event, ...named, kind: "instance.ready", instance: placed.id, host: placed.host, state: "ready" };
   const page = { events: [ready], nextCursor: null };
   return {
     get: found,

@@ -39,6 +39,7 @@ export function fakeOperator(ada: Caller): Operator {
   return {
     accounts: () => Promise.resolve({ accounts: [detail], nextCursor: null }),
     account: known,
+    names: async (accounts) => new Map([...accounts].filter((one) => one === ada.account).map((one) => [one, ada])),
     noteView: async () => {},
     noteViewState: async (account) => void (await known(account)),
     actAs: async (account, { by }) => {
@@ -65,6 +66,7 @@ export function fakeAudit(ada: Caller, operator: Caller): AuditLog {
             actorEmail: operator.email,
             action: "account.suspend",
             subject: ada.account,
+            subjectName: ada.email,
             account: ada.account,
             accountEmail: ada.email,
             ip: "127.0.0.1",

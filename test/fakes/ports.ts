@@ -371,6 +371,7 @@ export function fakePorts() {
       dryRunNew: async (_caller, { minInstances }) => ({ ...noFit, hourRate: noFit.hourRate * BigInt(minInstances) }),
       dryRunHf: async () => ({ ...noFit, engine: "stoker" }),
       priceOf: async () => ({ hourRate: 1_790_000_000n, asleepHourRate: 90_000_000n }),
+      devicesOf: async () => ["processor slot"],
       dryRun: async (caller, id) => {
         if (caller.account !== one.account || id !== one.id) throw new DeploymentNotFound();
         return { host: undefined, refused: [{ host: "host-1", why: "it has no H100-80GB GPU" }] };

@@ -34,6 +34,9 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
     totalMs: 250,
     inputTokens: 6,
     outputTokens: 3,
+    characters: 0,
+    audioMs: 0,
+    images: 0,
     charge: 70n,
   };
   const rejection: Rejection = {

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";
 import { text as all } from "../../text/request-log.ts";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { Below, type Column, DataTable } from "../../ui/data-table.tsx";
 import { count, inUtc } from "../../ui/format.ts";
 import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
@@ -16,6 +16,7 @@ import { AccountLink } from "../operator/account-status.tsx";
 /** The account is there for operators only. */
 export type RejectedRequest = Responses["GET /v1/rejected-requests"]["requests"][number] & {
   readonly account?: string;
+  readonly account_email?: string | null;
 };
 
 const text = all.rejected;
@@ -63,30 +64,54 @@ export function RejectedList({
 
 const accountColumn: Column<RejectedRequest> = {
   name: all.detail.account,
-  value: (one) => one.account ?? "",
-  show: ({ account }) => account !== undefined && <AccountLink uid={account} />,
+  value: (one) => one.account_email ?? one.account ?? "",
+  show: ({ account, account_email: email }) =>
+    account !== undefined && <AccountLink uid={account} name={email ?? undefined} />,
 };
 
-const columnsOf = (keyNames: ReadonlyMap<string, string>, folder: string): readonly Column<RejectedRequest>[] => [
-  {
-    name: all.columns.request,
-    value: (one) => one.request_id,
-    show: (one) => (
-      <Link to={`${folder}/${encodeURIComponent(one.request_id)}`} ff="monospace" fz="xs">
-        {one.request_id}
-      </Link>
-    ),
-  },
-  { name: all.columns.time, value: (one) => one.created_at, show: (one) => <Ago at={one.created_at} /> },
-  { name: text.code, value: (one) => `${one.status} ${one.code}` },
-  { name: all.columns.model, value: (one) => one.model },
-  {
-    name: all.columns.key,
-    value: (one) => (one.token_id === "" ? all.noKey : (keyNames.get(one.token_id) ?? one.token_id)),
-  },
-  { name: text.path, value: (one) => one.path, isMinor: true },
-  { name: text.others, value: (one) => one.others, show: (one) => count(one.others), isMinor: true },
-];
+const columnsOf = (keyNames: ReadonlyMap<string, string>, folder: string): readonly Column<RejectedRequest>[] => {
+  const keyOf = ({ token_id: key }: RejectedRequest) => (key === "" ? all.noKey : (keyNames.get(key) ?? key));
+  return [
+    {
+      name: all.columns.request,
+      value: (one) => one.request_id,
+      show: (one) => (
+        <>
+          <Link to={`${folder}/${encodeURIComponent(one.request_id)}`} ff="monospace" fz="xs">
+            {one.request_id}
+          </Link>
+          <Below>
+            <Ago at={one.created_at} />
+          </Below>
+        </>
+      ),
+    },
+    { name: all.columns.time, value: (one) => new Date(one.created_at * 1000).toISOString(), isHidden: true },
+    {
+      name: text.code,
+      value: (one) => `${one.status} ${one.code}`,
+      show: (one) => (
+        <>
+          {`${one.status} ${one.code}`}
+          <Below>{one.path}</Below>
+        </>
+      ),
+    },
+    {
+      name: all.columns.model,
+      value: (one) => one.model,
+      show: (one) => (
+        <>
+          {one.model || text.noModel}
+          <Below>{one.token_id === "" ? all.noKey : all.keyOf(keyOf(one))}</Below>
+        </>
+      ),
+    },
+    { name: all.columns.key, value: keyOf, isHidden: true },
+    { name: text.path, value: (one) => one.path, isHidden: true },
+    { name: text.others, value: (one) => one.others, show: (one) => count(one.others), isMinor: true },
+  ];
+};
 
 interface RejectionProps {
   readonly of: RejectedRequest;
@@ -105,7 +130,10 @@ export function Rejection({ of: one, keyName }: RejectionProps): ReactNode {
       <Section title={text.facts}>
         <Facts
           of={[
-            one.account !== undefined && { label: all.detail.account, value: <AccountLink uid={one.account} /> },
+            one.account !== undefined && {
+              label: all.detail.account,
+              value: <AccountLink uid={one.account} name={one.account_email ?? undefined} />,
+            },
             { label: all.columns.model, value: one.model === "" ? text.noModel : one.model },
             { label: all.columns.key, value: one.token_id === "" ? all.noKey : (keyName ?? one.token_id) },
             { label: text.path, value: <code>{one.path}</code> },

@@ -2,16 +2,23 @@
 import { ActionIcon, Box, Button, Group, Select, Stack, Text, TextInput, Tooltip } from "@mantine/core";
 import { IconArrowLeft, IconArrowRight, IconRefresh, IconX } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import { type FormEvent, type ReactNode, useState } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
 import { outcomeQuery } from "../../domain/request-log.ts";
-import { endingOf, type LoggedRequest } from "../../domain/request-phases.ts";
+import {
+  endingOf,
+  firstTokenMs,
+  inputText,
+  inputUnits,
+  type LoggedRequest,
+  outputText,
+  outputUnits,
+} from "../../domain/request-phases.ts";
 import { text } from "../../text/request-log.ts";
 import { Choice, listOf } from "../../ui/choice.tsx";
-import { type Column, DataTable } from "../../ui/data-table.tsx";
-import { type Fields, Form } from "../../ui/form.tsx";
+import { Below, type Column, DataTable } from "../../ui/data-table.tsx";
 import { count, usdOfCents } from "../../ui/format.ts";
 import { Link, LinkButton } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
@@ -25,21 +32,30 @@ const names = ["from", "outcome", "key", "model", "user"] as const;
 /** Opens the page of a request by its id. */
 export function FindRequest({ folder }: { folder: string }): ReactNode {
   const navigate = useNavigate();
-  const find = async ({ id = "" }: Fields) =>
-    navigate({ to: `${folder}/${encodeURIComponent(id.trim())}` as never, search: {} as never });
+  const find = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const id = String(new FormData(event.currentTarget).get("id")).trim();
+    void navigate({ to: `${folder}/${encodeURIComponent(id)}` as never, search: {} as never });
+  };
   return (
-    <Form act={text.find} onSend={find}>
+    <form onSubmit={find}>
       <TextInput
-        label={text.detail.id}
-        description={text.findHint}
+        aria-label={text.find}
+        placeholder={text.find}
+        title={text.findHint}
         name="id"
         maxLength={256}
         autoComplete="off"
         spellCheck={false}
-        maw={480}
+        w={{ base: "100%", sm: 300 }}
         required
+        rightSection={
+          <ActionIcon type="submit" variant="subtle" color="gray" aria-label={text.open}>
+            <IconArrowRight size={16} />
+          </ActionIcon>
+        }
       />
-    </Form>
+    </form>
   );
 }
 
@@ -238,21 +254,25 @@ const columnsOf = (folder: string, keyNames: ReadonlyMap<string, string>): reado
   },
   { name: text.columns.key, value: (one) => nameOfKey(one, keyNames), isHidden: true },
   { name: text.columns.user, value: (one) => one.user ?? "", isMinor: true },
-  { name: text.columns.first, value: (one) => one.first_byte_ms, show: (one) => count(one.first_byte_ms) },
+  { name: text.columns.first, value: firstTokenMs, show: (one) => firstText(one) },
   { name: text.columns.total, value: (one) => one.total_ms, show: (one) => count(one.total_ms) },
-  { name: text.columns.input, value: (one) => one.input_tokens, show: (one) => count(one.input_tokens) },
-  { name: text.columns.output, value: (one) => one.output_tokens, show: (one) => count(one.output_tokens) },
+  { name: text.columns.input, value: inputUnits, show: inputText },
+  { name: text.columns.output, value: outputUnits, show: outputText },
+  { name: text.columns.inputTokens, value: (one) => one.input_tokens, isHidden: true },
+  { name: text.columns.outputTokens, value: (one) => one.output_tokens, isHidden: true },
+  { name: text.columns.characters, value: (one) => one.characters, isHidden: true },
+  { name: text.columns.audio, value: (one) => one.audio_ms, isHidden: true },
+  { name: text.columns.images, value: (one) => one.images, isHidden: true },
   { name: text.columns.cost, value: (one) => one.cost / 100, show: (one) => usdOfCents(one.cost) },
 ];
 
+const firstText = (one: LoggedRequest): string => {
+  const first = firstTokenMs(one);
+  return first === null ? "–" : count(first);
+};
+
 const nameOfKey = ({ token_id: key }: LoggedRequest, names: ReadonlyMap<string, string>): string =>
   key === "" ? text.noKey : (names.get(key) ?? key);
-
-const Below = ({ children }: { children: ReactNode }): ReactNode => (
-  <Text size="xs" c="dimmed">
-    {children}
-  </Text>
-);
 
 export const outcomeText = ({ end_reason: reason, http_status: status }: LoggedRequest): string =>
   `${endingOf(reason).label}${status === 0 ? "" : ` ${status}`}`;

@@ -12,7 +12,7 @@ export function RequestLog(): ReactNode {
   const models = useModels();
   const keyNames = new Map((keys.data ?? []).map(({ token_id: id, name }) => [id, name]));
   return (
-    <Page title={text.title} about={text.about}>
+    <Page title={text.title} about={text.about} actions={<FindRequest folder="/request-log" />}>
       <Section>
         <RequestList
           path="/v1/requests"
@@ -23,9 +23,6 @@ export function RequestLog(): ReactNode {
       </Section>
       <Section title={text.rejected.title} about={text.rejected.about}>
         <RejectedList path="/v1/rejected-requests" folder="/request-log" keyNames={keyNames} />
-      </Section>
-      <Section>
-        <FindRequest folder="/request-log" />
       </Section>
     </Page>
   );

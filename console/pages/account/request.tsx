@@ -7,7 +7,15 @@ import { useParam } from "../../app/router.tsx";
 import type { Key } from "../../domain/key-rules.ts";
 import { modelPage } from "../../domain/models.ts";
 import { adviceOf, logPage, outputRate, phases, slowPhase } from "../../domain/request-log.ts";
-import { endingOf, isWhole, type LoggedRequest, phasesOf } from "../../domain/request-phases.ts";
+import {
+  endingOf,
+  firstTokenMs,
+  inputText,
+  isWhole,
+  type LoggedRequest,
+  outputText,
+  phasesOf,
+} from "../../domain/request-phases.ts";
 import { text as all } from "../../text/request-log.ts";
 import { Command, Copy } from "../../ui/code.tsx";
 import { count, duration, inUtc, usdOfCents } from "../../ui/format.ts";
@@ -92,6 +100,7 @@ interface AttemptProps {
 function Attempt({ one, isOnly, keyName }: AttemptProps): ReactNode {
   const { isFailure, label } = endingOf(one.end_reason);
   const rate = outputRate(one);
+  const first = firstTokenMs(one);
   return (
     <Stack gap="md" component="section" aria-label={text.attempt(one.attempt)}>
       {!isOnly && (
@@ -115,7 +124,7 @@ function Attempt({ one, isOnly, keyName }: AttemptProps): ReactNode {
       <Stats
         of={[
           { label: text.total, value: duration(one.total_ms) },
-          { label: text.first, value: one.first_byte_ms > 0 && !isWhole(one) ? duration(one.first_byte_ms) : "–" },
+          { label: text.first, value: first === null ? "–" : duration(first) },
           { label: text.rate, value: rate === undefined ? "–" : text.perSecond(count(Math.round(rate * 10) / 10)) },
           {
             label: text.tokens,
@@ -191,18 +200,21 @@ function AttemptFacts({ one, keyName }: Omit<AttemptProps, "isOnly">): ReactNode
         { label: text.accepted, value: inUtc(one.created_at * 1000), note: <Ago at={one.created_at} /> },
         { label: text.ended, value: inUtc(one.ended_at * 1000) },
         {
-          label: text.input,
-          value: count(one.input_tokens),
+          label: all.columns.input,
+          value: inputText(one),
           note: cached > 0 ? text.cached(count(cached)) : undefined,
         },
         {
-          label: text.output,
-          value: count(one.output_tokens),
+          label: all.columns.output,
+          value: outputText(one),
           note: reasoning > 0 ? text.reasoning(count(reasoning)) : undefined,
         },
         { label: text.tier, value: one.service_tier },
         { label: text.reason, value: <code>{one.end_reason}</code> },
-        one.account !== undefined && { label: text.account, value: <AccountLink uid={one.account} /> },
+        one.account !== undefined && {
+          label: text.account,
+          value: <AccountLink uid={one.account} name={one.account_email ?? undefined} />,
+        },
         one.deploy_id !== undefined && { label: text.deployment, value: <DeploymentLink id={one.deploy_id} /> },
         !isOwn && { label: text.instance, value: <code>{one.instance_id}</code> },
         isOwn && {

@@ -30,12 +30,13 @@ interface UsageChartProps {
 
 export function UsageChart({ days, lines, metric, title }: UsageChartProps): ReactNode {
   const series = useMemo(() => seriesOf(days, lines, metric), [days, lines, metric]);
+  const times = useMemo(() => timesOf(days), [days]);
   return (
     <Section>
       <Suspense fallback={<Skeleton height={260} />}>
         <TimeChart
           title={title}
-          times={timesOf(days)}
+          times={times}
           series={series}
           kind="bars"
           isStacked

@@ -41,6 +41,10 @@ export function UsageByDay(): ReactNode {
   const usage = useGet<Days>(`/v1/usage/days?by=${isOwnSum(grouping) ? grouping : "model_and_key"}&from=${from}`, {
     everyMs: 60_000,
   });
+  const { models, keys } = useMemo(
+    () => (usage.data ? { models: modelsIn(usage.data), keys: [...keysIn(usage.data)] } : { models: [], keys: [] }),
+    [usage.data],
+  );
   const clear = () =>
     void navigate({
       to: ".",
@@ -61,9 +65,7 @@ export function UsageByDay(): ReactNode {
               w={{ base: "100%", xs: 180 }}
               aria-label={text.model}
               placeholder={text.anyModel}
-              data={[
-                ...new Set([...(usage.data ? modelsIn(usage.data) : []), ...(model === "" ? [] : [model])]),
-              ].sort()}
+              data={[...new Set([...models, ...(model === "" ? [] : [model])])].sort()}
               value={model === "" ? null : model}
               clearable
               searchable
@@ -74,9 +76,7 @@ export function UsageByDay(): ReactNode {
               w={{ base: "100%", xs: 180 }}
               aria-label={text.key}
               placeholder={text.anyKey}
-              data={[...(usage.data ? keysIn(usage.data) : [])]
-                .filter(([id]) => id !== "")
-                .map(([value, label]) => ({ value, label }))}
+              data={keys.filter(([id]) => id !== "").map(([value, label]) => ({ value, label }))}
               value={key === "" ? null : key}
               clearable
               searchable
@@ -114,6 +114,7 @@ function Found({ of, by, metric, model, apiKey }: FoundProps): ReactNode {
   const [, setKey] = useFilter("key");
   const lines = useMemo(() => linesOf(of, by, { model, key: apiKey }), [of, by, model, apiKey]);
   const totals = useMemo(() => totalsOf(lines), [lines]);
+  const days = useMemo(() => of.days.map(({ day }) => day), [of]);
   if (of.days.every(({ items }) => items.length === 0))
     return (
       <Section>
@@ -134,7 +135,7 @@ function Found({ of, by, metric, model, apiKey }: FoundProps): ReactNode {
       )}
       <UsageStats lines={lines} />
       <UsageChart
-        days={of.days.map(({ day }) => day)}
+        days={days}
         lines={lines}
         metric={metric}
         title={text.chart(text.metrics[metric === "cost" ? "" : metric], text.bys[by === "model" ? "" : by])}

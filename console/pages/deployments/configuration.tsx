@@ -8,11 +8,13 @@ import { text } from "../../text/deployments.ts";
 import { Copy } from "../../ui/code.tsx";
 import { Facts, Section } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { useOffers } from "./use-offers.ts";
 
 const words = text.detail;
 
 export function Configuration({ one }: { one: Deployment }): ReactNode {
   const { config, settings, extra_args: args, standard_args: standard } = one;
+  const offers = useOffers();
   const { target_ttft_ms: ttft, target_queue_ms: queue, schedules = [] } = settings;
   const targets = [
     ttft && `${text.create.targetTtft}: ${ttft}`,
@@ -31,7 +33,7 @@ export function Configuration({ one }: { one: Deployment }): ReactNode {
             ),
           },
           { label: words.task, value: one.task },
-          { label: words.gpus, value: gpusText(one) },
+          { label: words.gpus, value: gpusText(one, offers) },
           config && { label: words.batch, value: config.max_batch_size },
           config && { label: words.source, value: config.weights.repo || words.none, note: config.weights.revision },
           { label: words.args, value: args.length > 0 ? <Code>{args.join(" ")}</Code> : words.none },

@@ -2,7 +2,6 @@
 import { Stack, Tabs } from "@mantine/core";
 import { IconPlayerPlay } from "@tabler/icons-react";
 import { lazy, type ReactNode } from "react";
-import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/context.ts";
 import { useGet, useRefresh } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
@@ -24,6 +23,7 @@ import { Instances } from "./instances.tsx";
 import { Notices } from "./notices.tsx";
 import { PhaseStrip } from "./phase-strip.tsx";
 import { Rollout } from "./rollout.tsx";
+import { useOffers } from "./use-offers.ts";
 
 // Code of a tab is loaded when it is opened.
 const Events = lazy(async () => ({ default: (await import("./events.tsx")).Events }));
@@ -40,10 +40,7 @@ export function DeploymentPage(): ReactNode {
   const id = useParam("id");
   const path = `/deploy/${encodeURIComponent(id)}`;
   const deployment = useGet<Deployment>(path, { everyMs: 3000 });
-  const offers = useGet<Responses["GET /deploy/llm/gpu_availability"]>("/deploy/llm/gpu_availability", {
-    everyMs: 60_000,
-  });
-  const gpus = offers.data?.gpus ?? [];
+  const gpus = useOffers(60_000);
   const one = deployment.data;
   return (
     <Page

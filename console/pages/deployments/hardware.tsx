@@ -48,7 +48,7 @@ export function Hardware({ form, change, offers, types, fits }: HardwareProps): 
                   <Radio
                     key={one.gpu}
                     value={one.gpu}
-                    label={gpusOf(form.numGpus, one.gpu)}
+                    label={gpusOf(form.numGpus, one.gpu, offers)}
                     description={
                       <>
                         {price(one)} · {free(one)}
@@ -75,7 +75,7 @@ export function Hardware({ form, change, offers, types, fits }: HardwareProps): 
                     {types.map((one) => (
                       <Table.Tr key={one.gpu} onClick={() => choose(one.gpu)} className="clickable">
                         <Table.Td>
-                          <Radio value={one.gpu} label={gpusOf(form.numGpus, one.gpu)} />
+                          <Radio value={one.gpu} label={gpusOf(form.numGpus, one.gpu, offers)} />
                         </Table.Td>
                         <Table.Td className="number">{one.usdPerHour === 0 ? text.free : usd(one.usdPerHour)}</Table.Td>
                         <Table.Td className="number">

@@ -1,7 +1,6 @@
 import { Progress, Stack, Text } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import type { ReactNode } from "react";
-import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
 import {
@@ -25,16 +24,14 @@ import { Loaded } from "../../ui/notice.tsx";
 import { Page, Stats } from "../../ui/page.tsx";
 import { Status } from "../../ui/status.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { useOffers } from "./use-offers.ts";
 
 const words = text.list;
 
 export function Deployments(): ReactNode {
   const [state, setState] = useFilter("state");
   const list = useGet<readonly Deployment[]>("/deploy/list", { everyMs: 5000 });
-  const offers = useGet<Responses["GET /deploy/llm/gpu_availability"]>("/deploy/llm/gpu_availability", {
-    everyMs: 60_000,
-  });
-  const gpus = offers.data?.gpus ?? [];
+  const gpus = useOffers(60_000);
   const deploy = (
     <LinkButton to="/deployments/new" leftSection={<IconPlus size={16} />}>
       {text.deploy}
@@ -120,7 +117,7 @@ const columnsWith = (offers: readonly Offer[]): readonly Column<Deployment>[] =>
   },
   { name: words.status, value: (one) => one.status, show: (one) => <StatusCell one={one} /> },
   { name: words.instances, value: instancesText },
-  { name: words.gpus, value: gpusText },
+  { name: words.gpus, value: (one) => gpusText(one, offers) },
   {
     name: words.cost,
     value: (one) => currentRate(one, offers) ?? null,

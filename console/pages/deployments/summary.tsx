@@ -14,6 +14,7 @@ import { Link } from "../../ui/link.tsx";
 import { ErrorNotice } from "../../ui/notice.tsx";
 import { Facts, Section } from "../../ui/page.tsx";
 import type { Check } from "./fits.ts";
+import { useOffers } from "./use-offers.ts";
 
 const words = text.create;
 
@@ -31,6 +32,7 @@ export function Summary(props: SummaryProps): ReactNode {
   const { form, offer, check, hasFaults, mayWait, onMayWait, onDeploy } = props;
   const { data } = useGet<Responses["GET /v1/model-catalogue"]>("/v1/model-catalogue");
   const listed = data?.models.find(({ name, gguf }) => form.source !== "" && [name, gguf].includes(form.source));
+  const offers = useOffers();
   const rate = offer?.usdPerHour;
   const why = whyNot(check, hasFaults, mayWait);
   const { fit } = check;
@@ -41,7 +43,7 @@ export function Summary(props: SummaryProps): ReactNode {
           <Facts
             of={[
               { label: text.detail.source, value: form.source || "–", note: form.name },
-              { label: text.detail.gpus, value: form.gpu ? gpusOf(form.numGpus, form.gpu) : "–" },
+              { label: text.detail.gpus, value: form.gpu ? gpusOf(form.numGpus, form.gpu, offers) : "–" },
               fit && { label: words.engineChosen, value: fit.engine },
               {
                 label: words.memory,

@@ -2,9 +2,7 @@
 import { Button, Group, Text, Timeline } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Fragment, type ReactNode } from "react";
-import type { Responses } from "../../../proto/gen/responses.ts";
 import { useApi } from "../../api/context.ts";
-import { useGet } from "../../api/hooks.ts";
 import { pathOfAccount, pathOfDeployment, pathOfNode } from "../../domain/fleet.ts";
 import type { FleetEvent, FleetEvents } from "../../domain/host.ts";
 import { styleOf } from "../../domain/status.ts";
@@ -41,8 +39,6 @@ export function EventList({ path, filter = {}, isOfHost = false }: EventListProp
     getNextPageParam: (page: FleetEvents) => page.next_cursor,
     refetchInterval: 5000,
   });
-  const nodes = useGet<Responses["GET /v1/admin/nodes"]>("/v1/admin/nodes", { everyMs: 30_000, enabled: !isOfHost });
-  const names = new Map((nodes.data?.nodes ?? []).map(({ node_id: id, name }) => [id, name]));
   return (
     <Loaded query={query}>
       {({ pages }) => {
@@ -52,7 +48,7 @@ export function EventList({ path, filter = {}, isOfHost = false }: EventListProp
           <>
             <Timeline active={events.length} bulletSize={20} lineWidth={2} mb="md" className="events">
               {events.map((event) => (
-                <Event key={event.id} event={event} names={names} isOfHost={isOfHost} />
+                <Event key={event.id} event={event} isOfHost={isOfHost} />
               ))}
             </Timeline>
             {query.hasNextPage && (
@@ -74,29 +70,28 @@ export function EventList({ path, filter = {}, isOfHost = false }: EventListProp
 
 interface EventProps {
   readonly event: FleetEvent;
-  readonly names: ReadonlyMap<string, string>;
   readonly isOfHost: boolean;
 }
 
-function Event({ event, names, isOfHost }: EventProps): ReactNode {
+function Event({ event, isOfHost }: EventProps): ReactNode {
   const { sign, color } = styleOf(styleWord(event.kind));
   const { node_id: node, deploy_id: deployment, account, instance_id: instance, gpu } = event;
   const parts: readonly ReactNode[] = [
     <Ago key="at" at={event.at} />,
     node && !isOfHost && (
       <Link key="node" to={pathOfNode(node)} size="xs">
-        {names.get(node) ?? node}
+        {event.node_name ?? node}
       </Link>
     ),
     gpu && text.gpu(gpu),
     deployment && (
-      <Link key="deployment" to={pathOfDeployment(deployment)} size="xs">
-        {deployment}
+      <Link key="deployment" to={pathOfDeployment(deployment)} size="xs" title={deployment}>
+        {event.deploy_name || deployment}
       </Link>
     ),
     account && (
-      <Link key="account" to={pathOfAccount(account)} size="xs">
-        {account}
+      <Link key="account" to={pathOfAccount(account)} size="xs" title={account}>
+        {event.account_email ?? account}
       </Link>
     ),
     instance && text.instance(instance),

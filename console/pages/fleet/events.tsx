@@ -6,12 +6,12 @@ import { useFilter } from "../../app/place.ts";
 import { text } from "../../text/fleet-events.ts";
 import { Choice } from "../../ui/choice.tsx";
 import { Page, Section } from "../../ui/page.tsx";
+import { AccountFilter } from "../operator/account-choice.tsx";
 import { EventList } from "./event-list.tsx";
 
-const fields = ["node", "account", "deploy_id"] as const;
+const fields = ["node", "deploy_id"] as const;
 const labels = {
   node: { label: text.node, placeholder: text.nodeHint },
-  account: { label: text.account, placeholder: text.accountHint },
   deploy_id: { label: text.deployment, placeholder: text.deploymentHint },
 } as const;
 
@@ -47,6 +47,7 @@ function Filter({ set }: { set: Readonly<Record<string, string>> }): ReactNode {
   return (
     <form onSubmit={send}>
       <Group gap="sm" align="flex-end">
+        <AccountFilter name="account" label={text.account} size="xs" w={240} />
         {fields.map((field) => (
           <TextInput
             key={field}
@@ -60,7 +61,7 @@ function Filter({ set }: { set: Readonly<Record<string, string>> }): ReactNode {
         <Button type="submit" size="xs" variant="default">
           {text.apply}
         </Button>
-        {fields.some((field) => set[field]) && (
+        {[...fields, "account"].some((field) => set[field]) && (
           <Button size="xs" variant="subtle" onClick={() => apply({ kind: set["kind"] ?? "" })}>
             {text.clear}
           </Button>

@@ -3,9 +3,9 @@ import { useNavigate } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useFilter } from "../../app/place.ts";
 import { text } from "../../text/operator-requests.ts";
-import { FilterField } from "../../ui/filters.tsx";
 import { Form } from "../../ui/form.tsx";
 import { Page, Section } from "../../ui/page.tsx";
+import { AccountFilter } from "./account-choice.tsx";
 import { FailureList, Rejections, RequestList } from "./request-list.tsx";
 
 /** Failed and rejected requests of all accounts, requests of one, and any request by its id. */
@@ -27,7 +27,7 @@ export function AnyRequests(): ReactNode {
           </Form>
         </Section>
         <Section title={text.byAccount} about={text.choose}>
-          <FilterField name="account" label={text.account} maxLength={64} />
+          <AccountFilter name="account" aria-label={text.account} />
         </Section>
       </SimpleGrid>
       {account === "" ? <FailureList /> : <RequestList key={account} account={account} />}

@@ -153,17 +153,17 @@ function commandOf({ kind, id }: Approval, verb: "approve" | "fulfil" | "reject"
   return `stoker admin ${group} ${verb} ${id} --note TEXT`;
 }
 
-/** What the account has now, beside what it asks for. */
-function CurrentLimits({ one: { kind, uid } }: { one: Approval }): ReactNode {
+/** What the account has now of what it asks for. */
+function CurrentLimits({ one: { kind, uid, gpuTypes } }: { one: Approval }): ReactNode {
   const isLimit = kind === "gpu" || kind === "rate";
   const { data } = useGet<Responses["GET /v1/admin/accounts/{uid}/limits"]>(`${pathOfAccount(uid)}/limits`, {
     enabled: isLimit,
   });
   if (!data) return null;
-  const used = Object.fromEntries(Object.entries(data.gpu_max).filter(([, number]) => number > 0));
+  const now = Object.fromEntries(gpuTypes.map((type) => [type, data.gpu_max[type] ?? 0]));
   return (
     <Text size="sm">
-      {text.now}: {kind === "gpu" ? gpusText(used) : ratesText(data.rate_limit, data.tpm_rate_limit)}
+      {text.now}: {kind === "gpu" ? gpusText(now) : ratesText(data.rate_limit, data.tpm_rate_limit)}
     </Text>
   );
 }

@@ -16,6 +16,7 @@ import { type Column, DataTable, save } from "../../ui/data-table.tsx";
 import { DateFilter, FilterField, More } from "../../ui/filters.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { AccountFilter } from "./account-choice.tsx";
 import { AccountLink } from "./account-status.tsx";
 
 type EntryPage = Responses["GET /v1/admin/audit"];
@@ -57,8 +58,8 @@ export function AuditLog({ account }: { account?: string }): ReactNode {
           isSearchedByServer
           filters={
             <>
-              <FilterField name="actor" label={text.actor} maxLength={64} w={170} />
-              {account === undefined && <FilterField name="account" label={text.account} maxLength={64} w={170} />}
+              <AccountFilter name="actor" label={text.actor} others={[text.system]} w={210} />
+              {account === undefined && <AccountFilter name="account" label={text.account} w={210} />}
               <FilterField name="action" label={text.actionHint} maxLength={64} w={200} />
               <DateFilter name="since" label={text.from} />
               <DateFilter name="until" label={text.to} />
@@ -104,11 +105,11 @@ const columns: readonly Column<Entry>[] = [
   { name: text.action, value: (one) => one.action, show: ({ action }) => <Code>{action}</Code> },
   {
     name: text.subject,
-    value: (one) => one.subject,
-    show: ({ subject, account }) =>
+    value: (one) => one.subject_name ?? one.subject,
+    show: ({ subject, subject_name: name, account }) =>
       subject !== account && (
-        <Text size="xs" className="verbatim" maw={220}>
-          {subject}
+        <Text size={name === null ? "xs" : "sm"} className={name === null ? "verbatim" : ""} maw={220} title={subject}>
+          {name ?? subject}
         </Text>
       ),
   },
@@ -137,6 +138,7 @@ const columns: readonly Column<Entry>[] = [
 const exported: readonly Column<Entry>[] = [
   { name: text.id, value: ({ id }) => id },
   ...columns,
+  { name: text.subjectId, value: ({ subject }) => subject },
   { name: text.actorEmail, value: ({ actor_email: email }) => email },
   { name: text.accountEmail, value: ({ account_email: email }) => email },
   { name: text.ip, value: ({ ip }) => ip },

@@ -14,6 +14,7 @@ import { NoteAct } from "../../ui/note-act.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Section } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { AccountField } from "./account-choice.tsx";
 import { AccountLink } from "./account-status.tsx";
 
 const text = all.discounts;
@@ -49,8 +50,9 @@ const columns: readonly Column<Discount>[] = [
   { name: text.percent, value: (one) => one.percent, show: (one) => percent(one.percent / 100) },
   {
     name: text.account,
-    value: ({ uid }) => uid ?? text.all,
-    show: ({ uid }) => (uid === null ? text.all : <AccountLink uid={uid} />),
+    value: ({ uid, account_email: email }) => email ?? uid ?? text.all,
+    show: ({ uid, account_email: email }) =>
+      uid === null ? text.all : <AccountLink uid={uid} name={email ?? undefined} />,
   },
   {
     name: text.applies,
@@ -122,7 +124,7 @@ function NewDiscount(): ReactNode {
           </SimpleGrid>
           <TextInput label={text.text} name="text" maxLength={1000} />
           <SimpleGrid cols={{ base: 1, sm: 3 }}>
-            <TextInput label={text.uid} description={text.every} name="uid" maxLength={64} placeholder="u:…" />
+            <AccountField label={text.account} description={text.every} name="uid" />
             <TextInput label={text.model} description={text.every} name="model" maxLength={256} />
             <TextInput label={text.surface} description={text.every} name="surface" maxLength={64} />
           </SimpleGrid>

@@ -4,17 +4,19 @@ import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { useGet, usePages } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
+import { firstTokenMs, inputText, inputUnits, outputText, outputUnits } from "../../domain/request-phases.ts";
 import { text } from "../../text/operator-requests.ts";
 import { Choice } from "../../ui/choice.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { FilterField, More } from "../../ui/filters.tsx";
-import { count, duration, usdOfCents } from "../../ui/format.ts";
+import { duration, usdOfCents } from "../../ui/format.ts";
 import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Section } from "../../ui/page.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { RejectedList } from "../account/rejected-requests.tsx";
 import { Outcome, outcomeText } from "../account/request-list.tsx";
+import { AccountLink } from "./account-status.tsx";
 
 type RequestPage = Responses["GET /v1/admin/requests"];
 type Logged = RequestPage["requests"][number];
@@ -101,12 +103,8 @@ export function Rejections({ account }: RejectionsProps): ReactNode {
 
 const accountColumn: Column<Logged> = {
   name: text.failures.account,
-  value: (one) => one.account,
-  show: ({ account }) => (
-    <Link to={`/accounts/${encodeURIComponent(account)}`} inherit>
-      <code>{account}</code>
-    </Link>
-  ),
+  value: (one) => one.account_email ?? one.account,
+  show: ({ account, account_email: email }) => <AccountLink uid={account} name={email ?? undefined} />,
 };
 
 function afterLast({ requests, has_more: hasMore }: RequestPage): readonly [string, string] | undefined {
@@ -135,9 +133,16 @@ const columns: readonly Column<Logged>[] = [
     value: outcomeText,
     show: (one) => <Outcome of={one} />,
   },
-  { name: text.firstByte, value: (one) => one.first_byte_ms, show: (one) => duration(one.first_byte_ms) },
+  {
+    name: text.firstByte,
+    value: firstTokenMs,
+    show: (one) => {
+      const first = firstTokenMs(one);
+      return first === null ? "–" : duration(first);
+    },
+  },
   { name: text.total, value: (one) => one.total_ms, show: (one) => duration(one.total_ms) },
-  { name: text.tokensIn, value: (one) => one.input_tokens, show: (one) => count(one.input_tokens) },
-  { name: text.tokensOut, value: (one) => one.output_tokens, show: (one) => count(one.output_tokens) },
+  { name: text.input, value: inputUnits, show: inputText },
+  { name: text.output, value: outputUnits, show: outputText },
   { name: text.cost, value: (one) => one.cost / 100, show: (one) => usdOfCents(one.cost) },
 ];

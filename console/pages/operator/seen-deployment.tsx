@@ -22,6 +22,7 @@ import { Status } from "../../ui/status.tsx";
 import { PageTabs } from "../../ui/tabs.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Notices } from "../deployments/notices.tsx";
+import { useOffers } from "../deployments/use-offers.ts";
 import { asOwner } from "./account-path.ts";
 import { AccountLink } from "./account-status.tsx";
 import { deploymentsPath } from "./seen-deployments.tsx";
@@ -256,13 +257,14 @@ const columns: readonly Column<Instance>[] = [
 ];
 
 function Configuration({ one }: { one: Seen }): ReactNode {
+  const offers = useOffers();
   return (
     <Section title={text.configuration}>
       <Facts
         of={[
           { label: text.id, value: <Code>{one.deploy_id}</Code> },
           { label: text.engine, value: one.engine },
-          { label: all.gpus, value: gpusText(one) },
+          { label: all.gpus, value: gpusText(one, offers) },
           { label: all.created, value: <Ago at={one.created_at} /> },
         ]}
       />

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import type { Responses } from "../../../proto/gen/responses.ts";
 import { usePages } from "../../api/hooks.ts";
 import { useFilter } from "../../app/place.ts";
-import { gpusText, instancesText, reasonOf } from "../../domain/deployment.ts";
+import { gpusText, instancesText, type Offer, reasonOf } from "../../domain/deployment.ts";
 import { text } from "../../text/operator-deployments.ts";
 import { Choice } from "../../ui/choice.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
@@ -13,6 +13,8 @@ import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Status } from "../../ui/status.tsx";
 import { Ago } from "../../ui/time.tsx";
+import { useOffers } from "../deployments/use-offers.ts";
+import { AccountFilter } from "./account-choice.tsx";
 import { AccountLink } from "./account-status.tsx";
 
 type Listed = Responses["GET /v1/admin/deployments"];
@@ -30,12 +32,13 @@ export function SeenDeployments({ account }: { account?: string }): ReactNode {
   const [gpu] = useFilter("gpu");
   const filter = { kind, status, name, account: account ?? ownerFilter, node, gpu, limit: "100" };
   const pages = usePages<Listed>(deploymentsPath, filter, { everyMs: 10_000 });
+  const offers = useOffers();
   const filters = (
     <>
       <FilterField name="name" label={text.search} maxLength={200} isSearch />
       <Choice label={text.kind} options={text.kinds} value={kind} onChange={setKind} />
       <Choice label={text.status} options={text.statuses} value={status} onChange={setStatus} />
-      {account === undefined && <FilterField name="account" label={text.account} maxLength={64} w={170} />}
+      {account === undefined && <AccountFilter name="account" aria-label={text.account} w={210} />}
       <FilterField name="node" label={text.node} maxLength={64} w={150} />
       <FilterField name="gpu" label={text.gpu} maxLength={64} w={150} />
     </>
@@ -46,7 +49,7 @@ export function SeenDeployments({ account }: { account?: string }): ReactNode {
         <DataTable
           name="deployments"
           rows={loaded.flatMap(({ deployments }) => deployments)}
-          columns={account === undefined ? columns : columns.filter((one) => one.name !== text.owner)}
+          columns={columnsWith(offers).filter((one) => account === undefined || one.name !== text.owner)}
           keyOf={({ deploy_id: id }) => id}
           isSearchedByServer
           filters={filters}
@@ -58,7 +61,7 @@ export function SeenDeployments({ account }: { account?: string }): ReactNode {
   );
 }
 
-const columns: readonly Column<Seen>[] = [
+const columnsWith = (offers: readonly Offer[]): readonly Column<Seen>[] => [
   {
     name: text.name,
     value: (one) => one.model_name,
@@ -87,7 +90,7 @@ const columns: readonly Column<Seen>[] = [
   },
   { name: text.status, value: (one) => one.status, show: (one) => <Status of={one.status} /> },
   { name: text.instances, value: instancesText },
-  { name: text.gpus, value: gpusText },
+  { name: text.gpus, value: (one) => gpusText(one, offers) },
   {
     name: text.hosts,
     value: (one) =>

@@ -32,6 +32,14 @@ export function useChatRun(): ChatRun {
     },
     [],
   );
+  const isRunning = live !== undefined;
+  // Closing or reloading the page would lose the answer, so the browser asks.
+  useEffect(() => {
+    if (!isRunning) return undefined;
+    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
+    addEventListener("beforeunload", ask);
+    return () => removeEventListener("beforeunload", ask);
+  }, [isRunning]);
   const start = useCallback(
     async (request: ChatRequest, key?: string): Promise<Outcome> => {
       const stop = new AbortController();

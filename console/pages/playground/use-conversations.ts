@@ -1,5 +1,5 @@
 // Conversations of this browser, and which one is open.
-import { useEffect, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { useVisitor } from "../../app/visitor.ts";
 import {
   type Conversation,
@@ -59,6 +59,23 @@ export function useConversations(): Conversations {
     const store = browserStore();
     setStored(store !== undefined && writeConversations(store, me.uid, all));
   }, [all, me.uid]);
+  const isShown = useRef(true);
+  useEffect(() => {
+    isShown.current = true;
+    return () => {
+      isShown.current = false;
+    };
+  }, []);
+  const change = useCallback(
+    (id: string, change: (before: Conversation) => Conversation) => {
+      const changed = (before: readonly Conversation[]) => before.map((one) => (one.id === id ? change(one) : one));
+      if (isShown.current) return setState((before) => ({ ...before, all: changed(before.all) }));
+      // The page was left during an answer; what arrived of it is kept.
+      const store = browserStore();
+      if (store) writeConversations(store, me.uid, changed(readConversations(store, me.uid)));
+    },
+    [me.uid],
+  );
   const open = all.find(({ id }) => id === openId) ?? (all[0] as Conversation);
   return {
     all,
@@ -66,8 +83,7 @@ export function useConversations(): Conversations {
     isStored,
     choose: (id) => setState((before) => ({ ...before, openId: id })),
     create: () => setState((before) => opened(before.all, open)),
-    change: (id, change) =>
-      setState((before) => ({ ...before, all: before.all.map((one) => (one.id === id ? change(one) : one)) })),
+    change,
     remove: (id) =>
       setState((before) => {
         const rest = before.all.filter((one) => one.id !== id);

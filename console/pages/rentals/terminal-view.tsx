@@ -74,7 +74,7 @@ export default function TerminalView({ path, onEnd, onLeave }: TerminalViewProps
       terminal.dispose();
     };
   }, [api, path]);
-  return <div ref={box} className="terminal" />;
+  return <div ref={box} className="shell" />;
 }
 
 /** Resolves with the reason of the end. Rejects when there is no ticket. */

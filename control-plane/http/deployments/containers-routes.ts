@@ -54,16 +54,13 @@ const ContainerParams = Type.Object({
   gpu_configs: Type.Array(Type.String()),
 });
 
-export const GpuAvailability = Type.Object({
-  gpus: Type.Array(
-    Type.Object({
-      gpu_config: Type.String(),
-      usd_per_hour: Type.Number(),
-      available: Type.Boolean(),
-      recommended: Type.Boolean(),
-    }),
-  ),
+export const GpuConfiguration = Type.Object({
+  gpu_config: Type.String(),
+  usd_per_hour: Type.Number(),
+  available: Type.Boolean(),
+  recommended: Type.Boolean(),
 });
+const GpuAvailability = Type.Object({ gpus: Type.Array(GpuConfiguration) });
 
 export function addContainerRoutes(endpoints: Endpoints, { containers }: DeploymentFeatures): void {
   const own = endpoints.with({ tag: "containers", access: "key" });

@@ -12,13 +12,14 @@ import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { renderLoraDeployment } from "./adapters-routes.ts";
-import { GpuAvailability } from "./containers-routes.ts";
+import { GpuConfiguration } from "./containers-routes.ts";
 import {
   DeployId,
   DeployLlmRequest,
   DeploymentRecord,
   DeploymentVersions,
   NewPlacementReport,
+  OtherDevices,
   PlacementReport,
   RollbackRequest,
   UpdateRequest,
@@ -92,7 +93,8 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
           const found = await deployments.get(caller, params.deploy_id as DeploymentId);
           const { hourRate, asleepHourRate } = await placement.priceOf(found);
           const price = { usd_per_hour: toUsd(nano(hourRate)), usd_per_hour_asleep: toUsd(nano(asleepHourRate)) };
-          return { ...renderDeployment(found), price };
+          const devices = found.gpu === "other" ? { devices: [...(await placement.devicesOf(found.gpu))] } : {};
+          return { ...renderDeployment(found), price, ...devices };
         },
         async () => renderLoraDeployment(await adapters.get(caller, params.deploy_id)),
       ),
@@ -257,6 +259,10 @@ function readDeployLlm(body: DeployLlmRequest): DeployRequest {
   };
 }
 
+const ModelGpus = Type.Object({
+  gpus: Type.Array(Type.Object({ ...GpuConfiguration.properties, devices: OtherDevices })),
+});
+
 export function addPlacementRoutes(endpoints: Endpoints, { placement }: DeploymentFeatures): void {
   const own = endpoints.with({ tag: "deployments", access: "key" });
 
@@ -267,16 +273,18 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Deployme
       source: Type.Optional(Type.String({ maxLength: 256, description: "Weights repository for which to recommend" })),
       base_model: Type.Optional(Type.String({ maxLength: 256, description: "Public model for which to recommend" })),
     }),
-    answer: GpuAvailability,
+    answer: ModelGpus,
     refusals: [404],
     async handler({ caller, query }) {
       const gpus = await placement.gpus(caller, { source: query.source ?? "", baseModel: query.base_model ?? "" });
+      const others = gpus.some(({ gpu }) => gpu === "other") ? await placement.devicesOf("other") : [];
       return {
         gpus: gpus.map(({ gpu, count, hourRate, isAvailable, isRecommended }) => ({
           gpu_config: `${count}x${gpu}`,
           usd_per_hour: toUsd(nano(hourRate)),
           available: isAvailable,
           recommended: isRecommended,
+          devices: gpu === "other" ? [...others] : [],
         })),
       };
     },

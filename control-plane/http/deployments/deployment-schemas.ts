@@ -190,6 +190,11 @@ export const UpdateRequest = Type.Object({
 
 export const DeployId = Type.Object({ deploy_id: Type.String() });
 
+export const OtherDevices = Type.Array(Type.String(), {
+  description:
+    "Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs",
+});
+
 export const DeploymentRecord = Type.Object({
   type: Type.Unsafe<string>({ type: "string", enum: ["legacy", "llm", "lora", "tts"], default: "legacy" }),
   deploy_id: Type.String(),
@@ -228,6 +233,7 @@ export const DeploymentRecord = Type.Object({
       },
     ),
   ),
+  devices: Type.Optional(OtherDevices),
   update_error: Type.String({ description: "Why the last update was rolled back; otherwise empty" }),
   rollout: Type.Object({ up_to_date: Type.Integer(), outdated: Type.Integer(), booting: Type.Integer() }),
   extra_args: Type.Array(Type.String()),

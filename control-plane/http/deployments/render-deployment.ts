@@ -1,3 +1,4 @@
+import { Type } from "typebox";
 import { nano, toUsd } from "../../../proto/money.ts";
 import type { Deployment } from "../../deployments/deployment.ts";
 import { pendingOf, targetOf } from "../../deployments/lifecycle.ts";
@@ -7,11 +8,14 @@ import { wireRecord } from "../core/wire-record.ts";
 import { DeploymentRecord } from "./deployment-schemas.ts";
 import { writeScaling } from "./scaling-settings.ts";
 
+/** Without what only the answer with one deployment has. */
+const Listed = Type.Omit(DeploymentRecord, ["price", "devices"]);
+
 /** Renders a deployment. The hub token is masked. */
 export function renderDeployment(one: Deployment): DeploymentRecord {
   const { config } = DeploymentRecord.properties;
   const { weights } = one;
-  return wireRecord(DeploymentRecord, one, {
+  return wireRecord(Listed, one, {
     deploy_id: one.id,
     created_at: isoTime(one.createdAtMs),
     updated_at: isoTime(one.updatedAtMs),

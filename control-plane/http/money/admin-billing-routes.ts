@@ -1,30 +1,42 @@
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import type { AccountName } from "../../accounts/operator.ts";
 import type { Charge } from "../../billing/store.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { MoneyFeatures } from "./features.ts";
 import { TermsBody, TermsChange, TopupDecision, TopupRequestBody } from "./paying-routes.ts";
 
-export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }: MoneyFeatures): void {
+const AdminTopupRequest = Type.Object({
+  ...TopupRequestBody.properties,
+  email: Type.String(),
+  display_name: Type.String(),
+});
+
+export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges, operator }: MoneyFeatures): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   admin.get("/v1/admin/topup-requests", {
     summary: "List top-ups that wait for the operator, oldest first",
-    answer: Type.Object({ requests: Type.Array(TopupRequestBody) }),
-    handler: async () => ({ requests: (await charges.requests()).map(renderRequest) }),
+    answer: Type.Object({ requests: Type.Array(AdminTopupRequest) }),
+    async handler() {
+      const requests = await charges.requests();
+      const names = await operator.names(requests.map(({ account }) => account));
+      return { requests: requests.map((one) => renderRequest(one, names)) };
+    },
   });
 
   for (const verb of ["fulfil", "reject"] as const) {
     admin.post(`/v1/admin/topup-requests/:request_id/${verb}`, {
       summary: verb === "fulfil" ? "Credit a top-up that was paid" : "Reject a top-up",
       body: TopupDecision,
-      answer: TopupRequestBody,
+      answer: AdminTopupRequest,
       refusals: [404, 409],
       async handler({ caller, params, body, reply }) {
-        return renderRequest(await charges[verb](params.request_id, actOf(caller, reply, body.note)));
+        const decided = await charges[verb](params.request_id, actOf(caller, reply, body.note));
+        return renderRequest(decided, await operator.names([decided.account]));
       },
     });
   }
@@ -59,10 +71,13 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
   });
 }
 
-function renderRequest(charge: Charge): TopupRequestBody {
+function renderRequest(charge: Charge, names: ReadonlyMap<AccountId, AccountName>): Static<typeof AdminTopupRequest> {
+  const { email, displayName } = names.get(charge.account) ?? { email: charge.account, displayName: charge.account };
   return {
     id: charge.id,
     uid: charge.account,
+    email,
+    display_name: displayName,
     amount_usd: toUsd(nano(charge.amount)),
     state: charge.state,
     created_at: unixSeconds(charge.createdAtMs),

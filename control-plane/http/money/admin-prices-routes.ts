@@ -3,6 +3,7 @@
 import { type Static, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano, toUsd } from "../../../proto/money.ts";
+import type { AccountName } from "../../accounts/operator.ts";
 import type { ListedPrice } from "../../billing/price-book.ts";
 import type { Discount, PriceRates } from "../../billing/store.ts";
 import { actOf } from "../core/act-of.ts";
@@ -99,13 +100,14 @@ const DiscountBody = Type.Object({
   text: Type.String(),
   percent: Type.Number(),
   uid: nullable.string({ description: "null: every account" }),
+  account_email: nullable.string({ description: "null: every account, or it does not exist any more" }),
   model: nullable.string({ description: "null: every model" }),
   surface: nullable.string({ description: "null: every surface" }),
   effective_from: Type.String({ description: "ISO 8601" }),
   effective_to: nullable.string({ description: "ISO 8601, exclusive; null: open" }),
 });
 
-export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }: MoneyFeatures): void {
+export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts, operator }: MoneyFeatures): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   admin.get("/v1/admin/prices", {
@@ -143,7 +145,11 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
   admin.get("/v1/admin/discounts", {
     summary: "List discounts, including ended ones, newest first",
     answer: Type.Object({ discounts: Type.Array(DiscountBody) }),
-    handler: async () => ({ discounts: (await discounts.list()).map(renderDiscount) }),
+    async handler() {
+      const all = await discounts.list();
+      const names = await operator.names(all.flatMap(({ account }) => account ?? []));
+      return { discounts: all.map((one) => renderDiscount(one, names)) };
+    },
   });
 
   admin.post("/v1/admin/discounts", {
@@ -152,21 +158,21 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     answer: DiscountBody,
     async handler({ caller, body, reply }) {
       const { effective_from: from, effective_to: to } = body;
-      return renderDiscount(
-        await discounts.create(
-          {
-            name: body.name,
-            text: body.text ?? "",
-            basisPoints: basisPointsOf(body.percent),
-            account: (body.uid ?? null) as AccountId | null,
-            model: body.model ?? null,
-            surface: body.surface ?? null,
-            ...(from ? { effectiveFromMs: readTime("effective_from", from) } : {}),
-            effectiveToMs: to ? readTime("effective_to", to) : null,
-          },
-          actOf(caller, reply, body.note),
-        ),
+      const account = (body.uid ?? null) as AccountId | null;
+      const created = await discounts.create(
+        {
+          name: body.name,
+          text: body.text ?? "",
+          basisPoints: basisPointsOf(body.percent),
+          account,
+          model: body.model ?? null,
+          surface: body.surface ?? null,
+          ...(from ? { effectiveFromMs: readTime("effective_from", from) } : {}),
+          effectiveToMs: to ? readTime("effective_to", to) : null,
+        },
+        actOf(caller, reply, body.note),
       );
+      return renderDiscount(created, await operator.names(account === null ? [] : [account]));
     },
   });
 
@@ -216,12 +222,13 @@ const renderPrice = (one: ListedPrice) => ({
   current: one.isCurrent,
 });
 
-const renderDiscount = (one: Discount) => ({
+const renderDiscount = (one: Discount, names: ReadonlyMap<AccountId, AccountName>) => ({
   id: one.id,
   name: one.name,
   text: one.text,
   percent: one.basisPoints / 100,
   uid: one.account,
+  account_email: one.account === null ? null : (names.get(one.account)?.email ?? null),
   model: one.model,
   surface: one.surface,
   effective_from: iso(one.effectiveFromMs),

@@ -1,4 +1,5 @@
 import type { CreateAccount } from "../../accounts/create-account.ts";
+import type { Operator } from "../../accounts/operator.ts";
 import type { Charges } from "../../billing/charges.ts";
 import type { Checklists } from "../../billing/checklist.ts";
 import type { Discounts } from "../../billing/discounts.ts";
@@ -20,6 +21,7 @@ import type { Webhooks } from "../../webhooks/webhooks.ts";
 
 export interface MoneyFeatures {
   readonly accounts: Pick<CreateAccount, "findOwnKey">;
+  readonly operator: Pick<Operator, "names">;
   readonly usage: UsageQueries;
   readonly usageDays: UsageDays;
   readonly endUsers: EndUsers;

@@ -7,6 +7,7 @@ import { serviceTiers } from "../../../proto/service-tier.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { type EndReason, endReasons } from "../../../proto/usage.ts";
 import { type ShownColumn, type ShownUsage, shownFields } from "../../../proto/usage-record.ts";
+import type { AccountName } from "../../accounts/operator.ts";
 import type { Rejection } from "../../billing/rejections.ts";
 import type { LoggedRequest } from "../../billing/request-log.ts";
 import { maxDays, type UsageDay, type UsageDimension, usageDimensions } from "../../billing/usage-days.ts";
@@ -128,9 +129,13 @@ const logged = {
 export const RequestRecord = Type.Object(logged);
 export type RequestRecord = Static<typeof RequestRecord>;
 
+const owner = {
+  account: Type.String({ description: "uid" }),
+  account_email: nullable.string({ description: "null: the account does not exist any more" }),
+};
 export const AdminRequestRecord = Type.Object({
   ...logged,
-  account: Type.String(),
+  ...owner,
   deploy_id: Type.String(),
   instance_id: Type.String(),
 });
@@ -156,7 +161,7 @@ export const RejectedRequest = Type.Object({
 });
 export type RejectedRequest = Static<typeof RejectedRequest>;
 const RejectedPage = Type.Object({ requests: Type.Array(RejectedRequest), has_more: Type.Boolean() });
-export const AdminRejectedRequest = Type.Object({ ...RejectedRequest.properties, account: Type.String() });
+export const AdminRejectedRequest = Type.Object({ ...RejectedRequest.properties, ...owner });
 export type AdminRejectedRequest = Static<typeof AdminRejectedRequest>;
 const AdminRejectedPage = Type.Object({ requests: Type.Array(AdminRejectedRequest), has_more: Type.Boolean() });
 
@@ -186,7 +191,7 @@ const AdminAttempts = Type.Object({
 
 const params = Type.Object({ request_id: Type.String({ maxLength: 256, pattern: "^[^\\u0000]*$" }) });
 
-export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog }: MoneyFeatures): void {
+export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog, operator }: MoneyFeatures): void {
   const own = endpoints.with({ tag: "billing", access: "key" });
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
@@ -202,6 +207,9 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
       return { days: days.map((day) => renderUsageDay(day, by)), is_truncated: isTruncated };
     },
   });
+
+  const namesOf = (records: readonly { readonly account: AccountId }[]) =>
+    operator.names(records.map(({ account }) => account));
 
   const pageOf = (account: AccountId, query: Static<typeof RequestsQuery>) => {
     const range = readRange(query.from ?? "now-7d", query.to, Date.now());
@@ -260,7 +268,8 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     refusals: [404, 429],
     async handler({ query: { account, ...query } }) {
       const { requests, hasMore } = await pageOf(account as AccountId, query);
-      return { requests: requests.map(renderRequestForOperator), has_more: hasMore };
+      const names = await namesOf(requests);
+      return { requests: requests.map((one) => renderRequestForOperator(one, names)), has_more: hasMore };
     },
   });
 
@@ -272,7 +281,8 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     async handler({ caller, query: { from = "now-1h", limit = 100 } }) {
       const { fromMs } = readRange(from, undefined, Date.now());
       const { requests, hasMore } = await requestLog.failures(caller.account, fromMs, limit);
-      return { requests: requests.map(renderRequestForOperator), has_more: hasMore };
+      const names = await namesOf(requests);
+      return { requests: requests.map((one) => renderRequestForOperator(one, names)), has_more: hasMore };
     },
   });
 
@@ -283,7 +293,8 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     refusals: [404, 429],
     async handler({ caller, query: { account, ...query } }) {
       const { rejections, hasMore } = await rejectionsOf(caller.account, account as AccountId | undefined, query);
-      return { requests: rejections.map(renderRejectionForOperator), has_more: hasMore };
+      const names = await namesOf(rejections);
+      return { requests: rejections.map((one) => renderRejectionForOperator(one, names)), has_more: hasMore };
     },
   });
 
@@ -294,9 +305,10 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     refusals: [404],
     async handler({ params: { request_id: id } }) {
       const { attempts, rejection } = await requestLog.find(id, undefined);
+      const names = await namesOf(rejection ? [rejection] : attempts);
       return {
-        attempts: attempts.map(renderRequestForOperator),
-        ...(rejection && { rejection: renderRejectionForOperator(rejection) }),
+        attempts: attempts.map((one) => renderRequestForOperator(one, names)),
+        ...(rejection && { rejection: renderRejectionForOperator(rejection, names) }),
       };
     },
   });
@@ -363,14 +375,18 @@ const renderRejection = (one: Rejection): RejectedRequest => ({
   others: one.otherCount,
 });
 
-const renderRejectionForOperator = (one: Rejection): AdminRejectedRequest => ({
+type Names = ReadonlyMap<AccountId, AccountName>;
+
+const renderRejectionForOperator = (one: Rejection, names: Names): AdminRejectedRequest => ({
   ...renderRejection(one),
   account: one.account,
+  account_email: names.get(one.account)?.email ?? null,
 });
 
-const renderRequestForOperator = (one: LoggedRequest): AdminRequestRecord => ({
+const renderRequestForOperator = (one: LoggedRequest, names: Names): AdminRequestRecord => ({
   ...renderRequest(one),
   account: one.account,
+  account_email: names.get(one.account)?.email ?? null,
   deploy_id: one.deployId,
   instance_id: one.instanceId,
 });

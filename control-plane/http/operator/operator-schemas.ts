@@ -128,7 +128,11 @@ export const AuditPage = Type.Object({
       actor: Type.String({ description: "uid, or system" }),
       actor_email: nullable.string(),
       action: Type.String(),
-      subject: Type.String(),
+      subject: Type.String({ description: "Id of the changed object" }),
+      subject_name: nullable.string({
+        description:
+          "E-mail address of an account; name of a deployment, key, host or project. null: another object, or it does not exist any more",
+      }),
       account: nullable.string({ description: "uid; null: the installation" }),
       account_email: nullable.string(),
       ip: Type.String(),

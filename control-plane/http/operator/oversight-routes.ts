@@ -212,6 +212,14 @@ function renderEvent({ id, atMs, kind, deployment, instance, state, reason }: Fl
 }
 
 function fleetEvents({ events, nextCursor }: { events: readonly FleetEvent[]; nextCursor: string | null }) {
-  const shown = events.map((one) => ({ ...renderEvent(one), account: one.account, node_id: one.host, gpu: one.gpu }));
+  const shown = events.map((one) => ({
+    ...renderEvent(one),
+    deploy_name: one.deploymentName,
+    account: one.account,
+    account_email: one.accountEmail,
+    node_id: one.host,
+    node_name: one.hostname,
+    gpu: one.gpu,
+  }));
   return { events: shown, next_cursor: nextCursor };
 }

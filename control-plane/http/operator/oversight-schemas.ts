@@ -74,8 +74,11 @@ export const FleetEventsPage = Type.Object({
   events: Type.Array(
     Type.Object({
       ...eventFields,
+      deploy_name: nullable.string({ description: "Its model, or the name of its container or agent instance" }),
       account: nullable.string({ description: "uid; null: the event is a host's" }),
+      account_email: nullable.string(),
       node_id: nullable.string({ description: "null: the event is a deployment's" }),
+      node_name: nullable.string(),
       gpu: nullable.string({ description: "UUID" }),
     }),
   ),

@@ -33,11 +33,12 @@ export function renderDetail(one: AccountDetail): AdminAccount {
   };
 }
 
-export function renderAudit({ id, atMs, actorEmail, accountEmail, ...entry }: AuditRecord) {
+export function renderAudit({ id, atMs, actorEmail, accountEmail, subjectName, ...entry }: AuditRecord) {
   return {
     id: String(id),
     at: new Date(atMs).toISOString().replace("Z", "+00:00"),
     ...entry,
+    subject_name: subjectName,
     actor_email: actorEmail,
     account_email: accountEmail,
   };

@@ -64,6 +64,15 @@ export function createAdminStore(db: Db): AdminAccountStore {
         .where("account.accountId", "=", account)
         .executeTakeFirst(),
 
+    async names(accounts) {
+      const rows = await db
+        .selectFrom("account")
+        .select(["accountId as account", "email", "displayName"])
+        .where(sql<boolean>`account_id = any(${accounts}::text[])`)
+        .execute();
+      return new Map(rows.map(({ account, ...name }) => [account, name]));
+    },
+
     change: (account, request, act) =>
       inTransaction(db, async (trx) => {
         await lockAdmins(trx);

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import type { AuditStore } from "../../accounts/store.ts";
 import type { Actor } from "../../act.ts";
 import { asked } from "../core/outage.ts";
@@ -49,6 +50,14 @@ export const auditOwn = (
   change: Partial<Pick<AuditEntry, "subject" | "before" | "after">> = {},
 ): Promise<void> => writeAudit(trx, { actor: by, action, subject: account, account, ip, ...change });
 
+/** Ids are random or prefixed, so that a subject has at most one of these names. */
+const subjectName = sql<string | null>`coalesce(
+  (select email from account where account_id = audit.subject),
+  (select model_name from deployment where deploy_id = audit.subject),
+  (select name from api_key where token_id = audit.subject),
+  (select hostname from host where host_id = audit.subject),
+  (select name from project where project_id = audit.subject))`;
+
 export function createAuditStore(db: Db): AuditStore {
   return asked<AuditStore>({
     async read({ account, actor, action, fromMs, toMs }, before, limit) {
@@ -58,6 +67,7 @@ export function createAuditStore(db: Db): AuditStore {
         .leftJoin("account as of", "of.accountId", "audit.accountId")
         .select(["auditId as id", epochMs("at").as("atMs"), "actor", "action", "subject", "audit.accountId as account"])
         .select(["ip", "before", "after", "note", "by.email as actorEmail", "of.email as accountEmail"])
+        .select(subjectName.as("subjectName"))
         .orderBy("auditId", "desc")
         .limit(limit);
       if (before !== undefined) query = query.where("auditId", "<", before);

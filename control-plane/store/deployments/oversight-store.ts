@@ -33,19 +33,29 @@ export function createOversightStore(db: Db): OversightStore {
 
     events({ account, deployment, host, kind }, before, limit) {
       let rows = db
-        .selectFrom("event")
-        .select(["eventId as id", epochMs("at").as("atMs"), "kind", "accountId as account", "deployId as deployment"])
-        .select(["instanceId as instance", "hostId as host", "gpuUuid as gpu", "state", "reason"])
+        .selectFrom("event as e")
+        .leftJoin("account as a", "a.accountId", "e.accountId")
+        .leftJoin("deployment as d", "d.deployId", "e.deployId")
+        .leftJoin("host as h", "h.hostId", "e.hostId")
+        .select([
+          "eventId as id",
+          epochMs("at").as("atMs"),
+          "e.kind",
+          "e.accountId as account",
+          "e.deployId as deployment",
+        ])
+        .select(["e.instanceId as instance", "e.hostId as host", "e.gpuUuid as gpu", "e.state", "e.reason"])
+        .select(["a.email as accountEmail", "d.modelName as deploymentName", "h.hostname"])
         .orderBy("eventId", "desc")
         .limit(limit);
       if (before !== undefined) rows = rows.where("eventId", "<", before);
-      if (account !== undefined) rows = rows.where("accountId", "=", account);
-      if (deployment !== undefined) rows = rows.where("deployId", "=", deployment);
-      if (host !== undefined) rows = rows.where("hostId", "=", host);
+      if (account !== undefined) rows = rows.where("e.accountId", "=", account);
+      if (deployment !== undefined) rows = rows.where("e.deployId", "=", deployment);
+      if (host !== undefined) rows = rows.where("e.hostId", "=", host);
       if (kind !== undefined)
         rows = kind.includes(".")
-          ? rows.where("kind", "=", kind)
-          : rows.where("kind", ">", `${kind}.`).where("kind", "<", `${kind}/`);
+          ? rows.where("e.kind", "=", kind)
+          : rows.where("e.kind", ">", `${kind}.`).where("e.kind", "<", `${kind}/`);
       return rows.execute();
     },
   });

@@ -34,6 +34,16 @@ const shown = async ({ operator }: Office, account: AccountId) => {
   return [suspendReason, suspensions.map(({ reason }) => reason).sort()];
 };
 
+it("names accounts by their ids, also repeated ones, and omits those that never existed", async () => {
+  const office = await openOffice();
+  const [a, b] = [await office.account(1n), await office.account(1n)];
+  const names = await office.operator.names([a, b, a, "u:1" as AccountId]);
+  expect([...names.keys()].toSorted()).toEqual([a, b].toSorted());
+  const { email, displayName } = await office.operator.account(a);
+  expect(names.get(a)).toEqual({ email, displayName });
+  expect(await office.operator.names([])).toEqual(new Map());
+});
+
 describe("suspensions", () => {
   it("can be combined; the most severe is shown, and each is lifted separately", async () => {
     const office = await openOffice();
@@ -141,7 +151,11 @@ describe("the audit log", () => {
         note: expect.any(String),
       },
     ]);
-    const emails = { actorEmail: null, accountEmail: expect.stringContaining("@") };
+    const emails = {
+      actorEmail: null,
+      accountEmail: expect.stringContaining("@"),
+      subjectName: records[0]?.accountEmail,
+    };
     expect(records[0]).toMatchObject({
       actor: "u:1000000000000",
       ip: "192.0.2.7",
@@ -149,6 +163,24 @@ describe("the audit log", () => {
       account,
       ...emails,
     });
+  });
+
+  it("names the subject of an act: a key, or nothing where it is gone", async () => {
+    const office = await openOffice();
+    const account = await office.account(1n);
+    const { rows } = await office.pool.query("select token_id, name from api_key where account_id = $1", [account]);
+    const note = (subject: string) =>
+      office.pool.query(
+        "insert into audit (actor, action, subject, account_id, ip, before, after, note) values ('system', 'key.change', $1, $2, '', 'null', 'null', '')",
+        [subject, account],
+      );
+    await note(rows[0].token_id);
+    await note("gone");
+    const { records } = await office.audit.read({ action: "key.change" }, undefined, 5);
+    expect(records.map(({ subject, subjectName }) => [subject, subjectName])).toEqual([
+      ["gone", null],
+      [rows[0].token_id, rows[0].name],
+    ]);
   });
 
   it("has no entry for an act that changed nothing or failed", async () => {

@@ -50,6 +50,23 @@ const eventsOfHost = async () =>
     .map(({ kind }) => kind)
     .toReversed();
 
+it("names the host of an event", async () => {
+  await run("insert into event (at, kind, host_id, state, reason) values (now(), 'host.named', 'h1', '', '')");
+  const [event] = await createOversightStore(database.db).events(
+    { host: "h1" as HostId, kind: "host.named" },
+    undefined,
+    1,
+  );
+  expect(event).toMatchObject({
+    host: "h1",
+    hostname: "gpu-1",
+    account: null,
+    accountEmail: null,
+    deploymentName: null,
+  });
+  await run("delete from event where kind = 'host.named'");
+});
+
 describe("an incident", () => {
   it("opens once, changes, and ends when it is no longer found, whoever judges", async () => {
     await Promise.all(Array.from({ length: 4 }, () => store.sync([incident(), condition("h1")], reopenMs)));

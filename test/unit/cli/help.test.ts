@@ -67,6 +67,8 @@ it("ends the help of every command with an example", () => {
   const missing = endsOf.filter((one) => (one as StokerCommand).examples.length === 0 && pathOf(one) !== "stoker log");
   // Old names, which no help lists.
   expect(missing.map(pathOf)).toEqual([
+    "stoker auth factors",
+    "stoker auth rename-factor",
     "stoker model publicity",
     "stoker deploy create-llm",
     "stoker container rename",

@@ -21,11 +21,18 @@ describe("requests of customers", () => {
       what: "16 × H100-80GB, at least 1 × L4-24GB",
       path: "/v1/admin/gpu-pool-requests/gpr_1",
       grant: "approve",
+      gpuTypes: ["H100-80GB", "L4-24GB"],
       revision: 3,
     });
     expect(ofRate({ ...limit, rate_limit: 4000, tpm_rate_limit: null }).what).toBe("4,000 concurrent requests");
-    const topup = { id: "t", uid: "u:1", amount_usd: 20, state: "requested" as const, created_at: 1 };
-    expect(ofTopup(topup)).toMatchObject({ isOpen: true, grant: "fulfil", path: "/v1/admin/topup-requests/t" });
+    const topup = { id: "t", uid: "u:1", email: "ada@example.com", display_name: "ada", amount_usd: 20 };
+    expect(ofTopup({ ...topup, state: "requested", created_at: 1 })).toMatchObject({
+      isOpen: true,
+      grant: "fulfil",
+      path: "/v1/admin/topup-requests/t",
+      name: "ada",
+      email: "ada@example.com",
+    });
   });
 
   it("come in the order of work: the longest waiting first, then the last decided", () => {

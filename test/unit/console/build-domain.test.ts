@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { checkRequests } from "../../../console/domain/batch-file.ts";
 import { callCode } from "../../../console/domain/call-snippets.ts";
-import { currentRate, instanceRate } from "../../../console/domain/deployment.ts";
+import { currentRate, gpusOf, instanceRate } from "../../../console/domain/deployment.ts";
 import { countsOf, typesWith } from "../../../console/domain/gpu-offers.ts";
 import { perMillion } from "../../../console/domain/models.ts";
 import { keyFaultOf } from "../../../console/domain/rental.ts";
@@ -12,6 +12,7 @@ const offer = (gpu_config: string, usd_per_hour: number, available: boolean) => 
   usd_per_hour,
   available,
   recommended: false,
+  devices: [] as string[],
 });
 const offers = [
   offer("1xH100-80GB", 3, true),
@@ -38,6 +39,19 @@ describe("GPU offers", () => {
     expect(instanceRate(one, offers)).toBe(9);
     expect(currentRate(one, offers)).toBe(18);
     expect(currentRate({ ...one, config: { ...one.config, gpu: "B200-180GB" } }, offers)).toBeUndefined();
+  });
+});
+
+describe("a GPU of type other", () => {
+  const other = (devices: string[]) => [...offers, { ...offer("1xother", 1, true), devices }];
+
+  it("is named by what the hosts have", () => {
+    expect(gpusOf(2, "other", other(["processor slot"]))).toBe("2 × processor slot");
+    expect(gpusOf(1, "other", other(["Radeon RX 7600", "processor slot"]))).toBe(
+      "1 × Radeon RX 7600 or processor slot",
+    );
+    expect(gpusOf(1, "other", offers)).toBe("1 × GPU of unknown type");
+    expect(gpusOf(1, "L4-24GB", other(["processor slot"]))).toBe("1 × L4-24GB");
   });
 });
 

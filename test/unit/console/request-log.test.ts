@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { adviceOf, outcomeQuery, outputRate, slowPhase } from "../../../console/domain/request-log.ts";
-import type { LoggedRequest } from "../../../console/domain/request-phases.ts";
+import { firstTokenMs, inputText, type LoggedRequest, outputText } from "../../../console/domain/request-phases.ts";
 
 const request: LoggedRequest = {
   request_id: "r",
@@ -21,6 +21,9 @@ const request: LoggedRequest = {
   cached_input_tokens: 0,
   output_tokens: 101,
   reasoning_tokens: 0,
+  characters: 0,
+  audio_ms: 0,
+  images: 0,
   cost: 1,
 };
 
@@ -49,6 +52,22 @@ describe("an ended request", () => {
   it("has a rate of output after its first token", () => {
     expect(outputRate(request)).toBe(50);
     expect(outputRate({ ...request, output_tokens: 1 })).toBeUndefined();
+  });
+});
+
+describe("figures of the request log", () => {
+  it("have a first token only for a streamed answer", () => {
+    expect(firstTokenMs(request)).toBe(500);
+    expect(firstTokenMs({ ...request, first_byte_ms: 2498 })).toBeNull();
+    expect(firstTokenMs({ ...request, output_tokens: 0 })).toBeNull();
+  });
+
+  it("name what a task counts where it has no tokens", () => {
+    const none = { ...request, input_tokens: 0, output_tokens: 0 };
+    expect(inputText({ ...none, characters: 1200 })).toBe("1,200 characters");
+    expect(inputText({ ...none, audio_ms: 12_340 })).toBe("12.3 s of audio");
+    expect(outputText({ ...none, images: 2 })).toBe("2 images");
+    expect([inputText(request), outputText(request)]).toEqual(["1", "101"]);
   });
 });
 
