@@ -5,7 +5,9 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
 import { browserPath, startBrowser } from "../../fakes/browser.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
+import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
+import { cpuMs, cpuSession, median, watchEvents } from "./interaction-times.ts";
 import { setPassword } from "./page-data.ts";
 import { signedIn, visit } from "./visit.ts";
 
@@ -17,6 +19,9 @@ if (browserPath === undefined)
   console.warn(
     "\n*** NOT PROVEN: that the account's pages work in a browser. There is no chromium; scripts/test brings it.\n",
   );
+
+if (!isNightly)
+  console.warn("NOT PROVEN here: that much usage is shown within 100 ms per act. npm run test:nightly does.");
 
 describe.skipIf(browserPath === undefined)("the account's pages in a browser", () => {
   let engine: EveryTaskEngine;
@@ -87,6 +92,57 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     expect((await stack.call("GET", "/v1/models", undefined, as(secret))).status).toBe(401);
     expect(complaints).toEqual([]);
   }, 120_000);
+
+  it("keeps what arrived of an answer when the playground is left", async () => {
+    const { page, complaints } = await visit(context, `${stack.url}/console/playground?model=${model}`, {
+      prepare: (opened) => opened.addInitScript(streamsForever),
+    });
+    await page.getByLabel("Message", { exact: true }).fill("What is the capital of France?");
+    await page.keyboard.press("Enter");
+    const answer = page.getByRole("region", { name: "Messages" }).getByText("The answer is", { exact: true });
+    await answer.waitFor();
+    await page.getByRole("navigation").getByRole("link", { name: "Models" }).click();
+    await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
+    await page.getByRole("navigation").getByRole("link", { name: "Playground" }).click();
+    await answer.waitFor();
+    // It is a turn of the conversation, and no request is running.
+    await page.getByRole("button", { name: "Regenerate" }).waitFor();
+    expect(complaints).toEqual([]);
+  }, 120_000);
+
+  // An account with 100,000 requests: the server sends at most this many sums of days, models and keys.
+  it.runIf(isNightly)(
+    "shows 20,000 sums of usage and answers each act within 100 ms",
+    async () => {
+      const { page, complaints } = await visit(context, `${stack.url}/console/usage?days=62`, {
+        prepare: async (opened) => {
+          await opened.route("**/v1/usage/days?*", (route) => route.fulfill({ json: muchUsage(62, 322) }));
+          await opened.addInitScript(watchEvents);
+        },
+      });
+      await page.getByRole("row").nth(10).waitFor();
+      const cpu = await cpuSession(page);
+      const choices = ["Requests", "Tokens", "Cost", "Key", "Model", "Each day", "Totals"].map((name) => async () => {
+        await page.locator(".mantine-SegmentedControl-root").getByText(name, { exact: true }).click();
+      });
+      const order = ["Requests", "USD"].map((name) => async () => {
+        await page.getByRole("columnheader", { name }).getByRole("button").click();
+      });
+      const filters = ["organisation/model-7", "organisation/model-12"].map((name) => async () => {
+        await page.getByRole("combobox", { name: "Model" }).fill(name);
+        await page.getByRole("option", { name, exact: true }).click();
+      });
+      const took = [];
+      for (const act of [...choices, ...order, ...filters]) took.push(await cpuMs(cpu, page, act));
+      const seen = await page.evaluate(() => (globalThis as unknown as { eventMs: number[] }).eventMs);
+      const figures = `ms of the page's thread: ${took.map(Math.round)}; until the screen showed it: ${seen}`;
+      process.stderr.write(`\n20,000 sums of usage: ${figures}\n`);
+      expect(median(took), figures).toBeLessThan(100);
+      expect(median(seen), figures).toBeLessThan(100);
+      expect(complaints).toEqual([]);
+    },
+    180_000,
+  );
 
   it("create a scoped token and say what it may do", async () => {
     const { page, complaints } = await open("/keys");
@@ -193,7 +249,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
 
     await page.getByRole("navigation").getByRole("link", { name: "Usage" }).click();
     await page.getByRole("row", { name: model }).waitFor();
-    await page.getByRole("img", { name: /^Cost per day, by Model/ }).waitFor();
+    await page.getByRole("img", { name: /^Cost per day, by model/ }).waitFor();
     await page.getByText("Key", { exact: true }).click();
     await page.getByRole("row", { name: /^first \d/ }).waitFor();
     await page
@@ -243,3 +299,40 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     expect(complaints).toEqual([]);
   }, 120_000);
 });
+
+/** Runs in the page: the stream of a chat sends one part and does not end. */
+function streamsForever(): void {
+  const real = globalThis.fetch;
+  const part = { choices: [{ index: 0, delta: { role: "assistant", content: "The answer is" } }] };
+  globalThis.fetch = async (input, init) => {
+    if (!String(input).includes("/chat/completions")) return real(input, init);
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(part)}\n\n`));
+        init?.signal?.addEventListener("abort", () => controller.error(new DOMException("aborted", "AbortError")));
+      },
+    });
+    return new Response(body, { headers: { "content-type": "text/event-stream" } });
+  };
+}
+
+/** Answer of GET /v1/usage/days: `pairs` of a model and a key on each day. */
+function muchUsage(dayCount: number, pairs: number): object {
+  const days = Array.from({ length: dayCount }, (_, day) => {
+    const items = Array.from({ length: pairs }, (_, pair) => {
+      const name = `organisation/model-${pair % 40}`;
+      const cost = (pair + 1) * (2 + Math.sin(day / 3 + pair));
+      return {
+        ...{ id: name, name, key_id: `k${pair % 9}`, key_name: `key-${pair % 9}`, spending_limit: null, cost },
+        ...{ requests: 5, input_tokens: 5_000, output_tokens: 900 },
+      };
+    });
+    const total = items.reduce((sum, { cost }) => sum + cost, 0);
+    return {
+      day: new Date(Date.now() - (dayCount - 1 - day) * 86_400_000).toISOString().slice(0, 10),
+      items,
+      total_cost: total,
+    };
+  });
+  return { days, is_truncated: true };
+}

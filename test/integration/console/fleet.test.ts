@@ -1,5 +1,5 @@
 // The operator's fleet in a real browser: hosts that really run, and a thousand GPUs that a test machine has not.
-import type { Browser, BrowserContext, CDPSession, Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
 import { browserPath, goTo, startBrowser } from "../../fakes/browser.ts";
@@ -7,6 +7,7 @@ import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-ta
 import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { scriptedFleet } from "../../fakes/scripted-fleet.ts";
+import { cpuMs, cpuSession, median, watchEvents } from "./interaction-times.ts";
 import { setPassword } from "./page-data.ts";
 import { signedIn, visit } from "./visit.ts";
 
@@ -212,8 +213,7 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
     expect(map?.height).toBeLessThan(900);
     await page.getByText("hosts need attention").waitFor();
 
-    const cpu = await page.context().newCDPSession(page);
-    await cpu.send("Performance.enable", { timeDomain: "threadTicks" });
+    const cpu = await cpuSession(page);
     const cells = page.locator(".gpu");
     const shades = ["Memory", "Health", "Customer", "Use"].map((shade) => async () => {
       await page.locator(".mantine-SegmentedControl-root").getByText(shade, { exact: true }).click();
@@ -240,30 +240,3 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
     expect(complaints).toEqual([]);
   }, 180_000);
 });
-
-/** Time from an input until the screen shows its effect, as the browser measures it. */
-function watchEvents(): void {
-  const found: number[] = [];
-  Object.assign(globalThis, { eventMs: found });
-  const names = ["click", "keydown", "mouseover", "pointerover"];
-  new PerformanceObserver((list) => {
-    for (const { name, duration } of list.getEntries()) if (names.includes(name)) found.push(duration);
-  }).observe({ type: "event", durationThreshold: 16, buffered: true } as PerformanceObserverInit);
-}
-
-/** Milliseconds of processor time that the page spends on it, until it has painted: other work of the machine does not count. */
-async function cpuMs(cpu: CDPSession, page: Page, act: () => Promise<unknown>): Promise<number> {
-  const spent = async () => {
-    const { metrics } = await cpu.send("Performance.getMetrics");
-    return 1000 * (metrics.find(({ name }) => name === "TaskDuration")?.value ?? Number.NaN);
-  };
-  const before = await spent();
-  await act();
-  await page.evaluate(() => new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0))));
-  return (await spent()) - before;
-}
-
-const median = (values: readonly number[]): number => {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
-};

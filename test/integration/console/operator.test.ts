@@ -229,7 +229,10 @@ describe.skipIf(browserPath === undefined)("the operator's console in a browser"
   it("finds acts in the audit log and saves all of them as CSV", async () => {
     const customer = await createCustomer();
     await stack.call("POST", `/v1/admin/accounts/${customer.uid}/suspend`, { note: "=1+1" });
-    const { page, complaints } = await open(`/audit?account=${customer.uid}`);
+    const { page, complaints } = await open("/audit");
+    await page.getByRole("combobox", { name: "Account", exact: true }).fill(customer.name);
+    await page.getByRole("option", { name: `${customer.name} · ${customer.name}@example.com` }).click();
+    await expect.poll(() => new URL(page.url()).searchParams.get("account")).toBe(customer.uid);
     await page.getByRole("row", { name: "account.suspend" }).waitFor();
     await page.getByLabel("Action or its noun").fill("account.suspend");
     await expect.poll(() => page.getByRole("row").count()).toBe(2);

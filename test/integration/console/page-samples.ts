@@ -160,6 +160,8 @@ const samples: Readonly<Record<string, unknown>> = {
     ]),
   ),
   ...answersOf("fake/chat", "a-name"),
+  "/v1/containers/c1": (answersOf("fake/chat", "notebook")["/v1/containers"] as readonly unknown[])[0],
+  "/v1/containers/c1/terminal": { available: true, reason: "" },
   "/v1/agent/a1/terminal": {
     available: false,
     reason: "The operator of its host does not allow terminals. Log in by SSH, or ask the operator.",
@@ -172,8 +174,31 @@ const isReal = new Set(["/v1/batches"]);
 const api = /^\/(v1|payment|deploy|models)\b/;
 const isApi = (url: URL): boolean => api.test(url.pathname);
 
+const printed = [
+  "root@notebook:~# nvidia-smi -L",
+  "GPU 0: NVIDIA B200 (UUID: GPU-5c2a1f6e-0d6b-4a61-9d43-1c9f6a1b7e20)",
+  "root@notebook:~# df -h /workspace",
+  "Filesystem      Size  Used Avail Use% Mounted on",
+  "/dev/nvme0n1p2  1.8T  412G  1.4T  23% /workspace",
+  "root@notebook:~# ",
+].join("\r\n");
+
+/** A terminal of the container that is open and has printed some lines. */
+async function openTerminal(page: Page): Promise<void> {
+  await page.routeWebSocket(/\/v1\/terminal/, (socket) => {
+    socket.onMessage(() => {});
+    socket.send(Buffer.from(printed));
+  });
+  await page.route("**/v1/containers/c1/terminal", (route) =>
+    isRead(route)
+      ? route.fallback()
+      : route.fulfill({ json: { path: "/v1/terminal", ticket: "t", valid_seconds: 60 } }),
+  );
+}
+
 /** Fills lists of which the real server has none. */
 export async function fewRows(page: Page): Promise<void> {
+  await openTerminal(page);
   await page.route(isApi, (route) => {
     const sample = isRead(route) && !isReal.has(pathOf(route)) ? samples[pathOf(route)] : undefined;
     return sample === undefined ? route.fallback() : route.fulfill({ json: sample });
@@ -182,6 +207,7 @@ export async function fewRows(page: Page): Promise<void> {
 
 /** Lists with 1,000 rows of long names, and charts with figures at all times. */
 export async function manyRows(page: Page): Promise<void> {
+  await openTerminal(page);
   await page.route(isApi, async (route) => {
     const path = pathOf(route);
     if (!isRead(route) || kept.test(path)) return route.fallback();

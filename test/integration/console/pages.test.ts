@@ -105,6 +105,7 @@ describe.skipIf(browserPath === undefined)("every page of the console", () => {
       `/models/${encodeURIComponent(chatModel)}`,
       "/agents/a1",
       "/agents/a1/terminal",
+      "/containers/c1/terminal",
     ],
     ...[`/request-log/${data.requestId}`, `/invoices/${invoiceId}`],
   ];
