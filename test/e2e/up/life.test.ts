@@ -1,6 +1,6 @@
 // `up` without a model: what it starts, what it refuses, and that it leaves nothing behind.
 import { execFile } from "node:child_process";
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -16,13 +16,23 @@ describe("up --model none", () => {
   const dataDir = newDataDir();
   let port: number;
   let up: Up;
+  let firstOutput = "";
 
   beforeAll(async () => {
     port = await freePort();
     up = startUp(dataDir, port, flags);
     await up.ready();
+    firstOutput = up.output();
   });
   afterAll(() => clearUp(up));
+
+  /** Replaces what differs between machines and runs. */
+  const stable = (text: string): string =>
+    text
+      .replaceAll(dataDir, "/home/ada/.stoker")
+      .replaceAll(String(port), "8080")
+      .replaceAll(/(?<=\b(ticket|token|code)=)[\w.-]+/g, "TICKET")
+      .replaceAll(/\d+(\.\d+)?(?= m?s\b)/g, "9");
 
   const status = async (path: string, key?: string): Promise<number> => {
     const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
@@ -139,6 +149,20 @@ describe("up --model none", () => {
     expect(readdirSync(join(dataDir, "run")).filter((file) => file.endsWith(".json"))).toEqual([]);
     expect(existsSync(join(dataDir, "up.lock"))).toBe(false);
     expect(readdirSync(join(stateHome(dataDir), "stoker", "up"))).toEqual([]);
+  });
+
+  // STOKER_RECORD_SESSIONS=1 rewrites the file; read the difference.
+  test("shows a start and a stop as recorded", async () => {
+    const session = [
+      "$ stoker up --model none --driver process",
+      firstOutput,
+      "^C",
+      up.output().slice(up.output().lastIndexOf("Ctrl-C stops everything.") + "Ctrl-C stops everything.".length),
+    ];
+    const file = join(root, "test/fixtures/up-session.txt");
+    const text = stable(session.join("\n"));
+    if (process.env["STOKER_RECORD_SESSIONS"] === "1") writeFileSync(file, text);
+    expect(text).toBe(readFileSync(file, "utf8"));
   });
 });
 
