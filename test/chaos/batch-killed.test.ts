@@ -1,13 +1,11 @@
-// A batch whose control plane is killed in the middle: every line has one result, and none is billed twice (2,000 lines in the
-// nightly run, fewer on every change); batches as the official client runs them; and what they leave free for others.
+// A batch whose control plane is killed in the middle: every line has one result, and none is billed twice; batches as the official client runs them; and what they leave free for others.
 import OpenAI, { toFile } from "openai";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { ledgerFacts, query } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
-import { longer } from "../fakes/nightly.ts";
 
-const lines = longer(200, 2_000);
-const longLines = longer(150, 400);
+const lines = 2_000;
+const longLines = 400;
 const tokens = 8;
 const patient = { timeout: 90_000, interval: 100 };
 /** USD 20 per million tokens, 20 % less in a batch: 16,000 nano-USD a token. */

@@ -1,5 +1,4 @@
-// Host clocks run ten times faster here: 12 s without a control plane are the 120 s of P5, which is six leases of a host and
-// longer than a lost host keeps its instances. Three minutes in the nightly run.
+// P5: three minutes without a control plane, longer than a lost host keeps its instances.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +6,6 @@ import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { ledgerFacts, query, usageRows } from "../e2e/spine/database.ts";
-import { longer } from "../fakes/nightly.ts";
 import { mayBeSlow, watchPages } from "../fakes/page-times.ts";
 import { instancePids, isAlive, type Stack } from "../fakes/processes.ts";
 import { issueTickets } from "./issued-tickets.ts";
@@ -15,13 +13,12 @@ import { startTinyStack } from "./tiny-stack.ts";
 
 let stack: Stack;
 let model: string;
-const scale = longer(0.1, 1);
-const awayMs = longer(120_000, 180_000) * scale;
+const awayMs = 180_000;
 /** Longer than a lost host keeps its instances. */
-const afterMs = longer(70_000, 120_000) * scale;
+const afterMs = 120_000;
 
 beforeAll(async () => {
-  ({ stack, model } = await startTinyStack({ controlPlaneEnv: { STOKER_HOST_CLOCKS: String(scale) } }));
+  ({ stack, model } = await startTinyStack());
 });
 afterAll(() => stack?.stop());
 

@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { ledgerFacts, query } from "../e2e/spine/database.ts";
-import { isNightly } from "../fakes/nightly.ts";
 import { askEngines, instancePids, type Stack, startStack } from "../fakes/processes.ts";
 
 const patient = { timeout: 90_000, interval: 100 };
@@ -119,12 +118,7 @@ async function killAgent(): Promise<void> {
   stack.agents[0]?.start();
 }
 
-/** At every change those that lose most; the others by night. */
-const usual: readonly Kill[] = ["the engine that wakes", "the agent during a sleep", "the agent during a wake"];
-const cases = (Object.keys(kills) as Kill[]).filter((name) => isNightly || usual.includes(name));
-if (!isNightly) process.stderr.write("\nNOT PROVEN at every change: kills of less cost, which run by night\n");
-
-it.each(cases)("survives the kill of %s", { timeout: 240_000 }, async (name) => {
+it.each(Object.keys(kills) as Kill[])("survives the kill of %s", { timeout: 240_000 }, async (name) => {
   const { when, kill }: Death = kills[name];
   const wanted = await sleeping();
   if (when === undefined) await kill(0);

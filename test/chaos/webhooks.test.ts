@@ -1,22 +1,18 @@
 // Webhooks while the control plane is killed and its job queue wiped, be it in PostgreSQL or in a Redis that is killed and
-// emptied: every accepted request is told, with one id and the same bytes, and billed once. In the nightly run 500 of them, and 250
-// with Redis.
+// emptied: every accepted request is told, with one id and the same bytes, and billed once.
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { ledgerFacts, query, usageRows } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";
-import { isNightly, longer } from "../fakes/nightly.ts";
 import { hasRedis, startRedis, withoutRedis } from "../fakes/redis.ts";
 import { startWebhookReceiver, verified, type WebhookReceiver } from "../fakes/webhook-receiver.ts";
 
-const count = longer(30, 500);
+const count = 500;
 const more = 250;
 const patient = { timeout: 120_000, interval: 200 };
 let world: ExternalStack;
 let receiver: WebhookReceiver;
 
-const untested = "webhooks while the Redis of the job queue is killed and emptied";
-if (isNightly) withoutRedis(untested);
-else console.warn(`NOT PROVEN here: ${untested}. npm run test:nightly does.`);
+withoutRedis("webhooks while the Redis of the job queue is killed and emptied");
 beforeAll(async () => {
   receiver = await startWebhookReceiver();
   world = await startExternalStack({
@@ -37,15 +33,6 @@ afterAll(async () => {
 
 const healthy = () =>
   vi.waitFor(async () => expect((await world.stack.call("GET", "/readyz")).status).toBe(200), patient);
-
-/** What it had claimed runs out while it is gone: by itself only in the nightly run, as that takes half a minute each time. */
-async function kill(): Promise<void> {
-  const { controlPlane, databaseUrl } = world.stack;
-  await controlPlane.kill9();
-  if (isNightly) return;
-  for (const table of ["webhook_job", "webhook_delivery"])
-    await query(databaseUrl, `update ${table} set locked_until = now() where locked_until > now()`);
-}
 
 /** Requests of one test; what was asked for before is not its own. */
 function asking() {
@@ -116,7 +103,7 @@ it(`delivers each of ${count} requests at least once and bills it once when the 
   failNowAndThen();
   const { ids, askMany } = asking();
   const restart = async () => {
-    await kill();
+    await controlPlane.kill9();
     controlPlane.start();
     await healthy();
   };
@@ -125,7 +112,7 @@ it(`delivers each of ${count} requests at least once and bills it once when the 
   world.engine.behave({ firstByteMs: 600_000 });
   await askMany(count / 3);
   await vi.waitFor(() => expect(world.engine.running).toBeGreaterThan(0), patient);
-  await kill();
+  await controlPlane.kill9();
   world.engine.behave({ firstByteMs: 50 });
   await query(databaseUrl, "drop schema if exists stoker_jobs cascade");
   controlPlane.start();
@@ -143,7 +130,7 @@ it(`delivers each of ${count} requests at least once and bills it once when the 
   await expectToldOnce(ids);
 }, 600_000);
 
-it.runIf(hasRedis && isNightly)(
+it.runIf(hasRedis)(
   `does the same for ${more} more when the job queue's Redis is killed, empty or unavailable at every step`,
   async () => {
     const { controlPlane } = world.stack;
@@ -174,7 +161,7 @@ it.runIf(hasRedis && isNightly)(
 
     // Killed with the control plane, whose successor finds none.
     await redis.kill9();
-    await kill();
+    await controlPlane.kill9();
     controlPlane.start({ REDIS_URL: redis.url });
     await healthy();
     await askMany(more - ids.length);

@@ -6,7 +6,6 @@ import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "nod
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { isNightly, longer } from "../fakes/nightly.ts";
 import { type Stack, startStack } from "../fakes/processes.ts";
 import { type S3Server, startS3Server } from "../fakes/s3-server.ts";
 import { clear, docker, leftOf, testSubnet, tinyHost, tinyImage } from "./docker-host.ts";
@@ -26,12 +25,9 @@ const hasS3 = await promisify(execFile)(process.env["STOKER_TEST_PYTHON"] ?? "py
   () => false,
 );
 const s3Server = "a real S3 server";
-/** At every change `integration/agent-backups/s3.test.ts` checks the backups in S3. */
-const stores = longer(["the filesystem store"], ["the filesystem store", s3Server]);
-if (!isNightly || !hasS3)
-  console.warn(
-    `\n*** NOT PROVEN: an agent instance backed up to a real S3 server, ${isNightly ? "because moto[server] is missing" : "which npm run test:nightly does"}\n`,
-  );
+const stores = ["the filesystem store", s3Server];
+if (!hasS3)
+  console.warn("\n*** NOT PROVEN: an agent instance backed up to a real S3 server, because moto[server] is missing\n");
 const host = await tinyHost("agent instances: volume, backup, restore, kill -9 in the middle of a restore");
 
 async function buildWorkspace(): Promise<void> {

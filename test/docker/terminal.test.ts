@@ -9,7 +9,6 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { buildConsole } from "../../scripts/build-console.ts";
 import { openCliTerminal } from "../contract/cli-terminal.ts";
 import { browserPath, startBrowser } from "../fakes/browser.ts";
-import { isNightly } from "../fakes/nightly.ts";
 import { type Stack, startStack } from "../fakes/processes.ts";
 import { setPassword } from "../integration/console/page-data.ts";
 import { signedIn, visit } from "../integration/console/visit.ts";
@@ -23,10 +22,8 @@ const baseImage = "stoker-tiny-shell:test";
 const image = "stoker-agent-shell:test";
 const waiting = { timeout: 90_000, interval: 200 };
 const host = await tinyHost("that the console and the command line open a terminal in an agent instance");
-// At every change, other files of this suite change networks, which makes Chromium cut connections.
-const hasBrowser = isNightly && browserPath !== undefined;
-if (!hasBrowser)
-  console.warn("\n*** NOT PROVEN here: the console's terminal, which npm run test:nightly proves with chromium.\n");
+const hasBrowser = browserPath !== undefined;
+if (!hasBrowser) console.warn("\n*** NOT PROVEN: the console's terminal, because chromium is missing\n");
 
 const type = {
   id: "workspace",

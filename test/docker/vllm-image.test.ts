@@ -8,7 +8,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { createFirewall } from "../../agent/docker/firewall.ts";
 import { modelRules } from "../../agent/docker/model-firewall.ts";
 import { localTicket } from "../fakes/local-agent.ts";
-import { isNightly } from "../fakes/nightly.ts";
 import { makeVllmInstance, patient, question, startLimitMs, type VllmInstance } from "../fakes/vllm-instance.ts";
 import { safetensorsOf, vllmProgram } from "../fakes/vllm-program.ts";
 import { clear, docker, leftOf, testSubnet } from "./docker-host.ts";
@@ -18,7 +17,7 @@ import { removeVllmImage, vllmImage } from "./vllm-image.ts";
 
 const promise = "a real vLLM as a container";
 const program = vllmProgram(promise);
-const image = isNightly && program !== undefined ? await vllmImage(promise) : undefined;
+const image = program !== undefined ? await vllmImage(promise) : undefined;
 const id = "vllmContainer001";
 const gib = 1024 ** 3;
 

@@ -3,7 +3,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { demoModelByKey, demoModels } from "../../../control-plane/catalog/demo-models.ts";
 import { cachedModel } from "../../fakes/cached-models.ts";
-import { isNightly } from "../../fakes/nightly.ts";
 import { apiKey } from "../../fakes/ports.ts";
 import { type ServedModel, serveModel } from "../../fakes/served-model.ts";
 import { sharedModel } from "../../fakes/shared-models.ts";
@@ -25,8 +24,7 @@ it("is every demo model that there is, with those of test/e2e/spine", () => {
   expect([...models.map(([key]) => key), ...elsewhere].sort()).toEqual(demoModels.map(({ key }) => key).sort());
 });
 
-// The largest takes its time to be loaded.
-describe.each(models.filter(([key]) => isNightly || key !== "kokoro-82m"))("the demo model %s", (key, find, shown) => {
+describe.each(models)("the demo model %s", (key, find, shown) => {
   const folder = find(key, `the lines of ${key}'s record run as they stand`);
   const demo = demoModelByKey(key);
   let served: ServedModel;

@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasProgram, runProgram, wordShare } from "../../fakes/audio-tools.ts";
-import { isNightly } from "../../fakes/nightly.ts";
 import { referenceOf, sharedModel } from "../../fakes/shared-models.ts";
 import { type RuntimeProcess, startRuntime } from "./runtime-process.ts";
 
@@ -94,8 +93,7 @@ describe.runIf(model)("a model server with a speech recognition model", () => {
     expect(starts).toEqual(starts.toSorted((a: number, b: number) => a - b));
   });
 
-  // At every change: `security/long-audio` for the order at the gate, `unit/runtime/audio/recording` for the memory of one file.
-  it.runIf(hasFfmpeg && isNightly)(
+  it.runIf(hasFfmpeg)(
     "transcribes one account's clip during six long recordings of another, in bounded memory",
     async () => {
       const seconds = 7_200;

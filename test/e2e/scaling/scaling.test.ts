@@ -4,7 +4,6 @@
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 
 const patient = { timeout: 60_000, interval: 100 };
@@ -112,52 +111,44 @@ it("grows under load to its most, is updated under it without a failed request, 
   await asleep();
 }, 240_000);
 
-it.runIf(isNightly)(
-  "drains a host under load without a failed request by replacing its instances elsewhere first",
-  async () => {
-    await put({ settings: { min_instances: 2, max_instances: 2 } });
-    await vi.waitFor(async () => {
-      expect(await record()).toMatchObject({ status: "deployed", instances: { running: 2, pending: 0 } });
-    }, patient);
-    const busy = await nodeWithInstance();
-    const running = load(4);
-    const begun = await stack.call("POST", `/v1/admin/nodes/${busy}/drain`, { note: "a test" });
-    expect(begun.status, JSON.stringify(begun.body)).toBe(200);
-    expect(begun.body).toMatchObject({ total: 1 });
-    await vi.waitFor(async () => {
-      expect((await stack.call("GET", `/v1/admin/nodes/${busy}/drain`)).body).toMatchObject({ left: 0 });
-      expect(await record()).toMatchObject({ status: "deployed", instances: { running: 2, pending: 0 } });
-    }, patient);
-    const { failed } = await running.stop();
-    expect(failed).toEqual([]);
-    expect((await stack.call("POST", `/v1/admin/nodes/${busy}/uncordon`, { note: "done" })).status).toBe(200);
-  },
-  240_000,
-);
+it("drains a host under load without a failed request by replacing its instances elsewhere first", async () => {
+  await put({ settings: { min_instances: 2, max_instances: 2 } });
+  await vi.waitFor(async () => {
+    expect(await record()).toMatchObject({ status: "deployed", instances: { running: 2, pending: 0 } });
+  }, patient);
+  const busy = await nodeWithInstance();
+  const running = load(4);
+  const begun = await stack.call("POST", `/v1/admin/nodes/${busy}/drain`, { note: "a test" });
+  expect(begun.status, JSON.stringify(begun.body)).toBe(200);
+  expect(begun.body).toMatchObject({ total: 1 });
+  await vi.waitFor(async () => {
+    expect((await stack.call("GET", `/v1/admin/nodes/${busy}/drain`)).body).toMatchObject({ left: 0 });
+    expect(await record()).toMatchObject({ status: "deployed", instances: { running: 2, pending: 0 } });
+  }, patient);
+  const { failed } = await running.stop();
+  expect(failed).toEqual([]);
+  expect((await stack.call("POST", `/v1/admin/nodes/${busy}/uncordon`, { note: "done" })).status).toBe(200);
+}, 240_000);
 
-it.runIf(isNightly)(
-  "keeps the old instance serving when an update is broken, without a failed request, and reports the reason",
-  async () => {
-    await put({ settings: { min_instances: 1, max_instances: 1 } });
-    await vi.waitFor(async () => expect((await record()).status).toBe("deployed"), patient);
-    await vi.waitFor(async () => expect((await record()).instances.running).toBe(1), patient);
-    const running = load(2);
-    await put({ extra_args: ["--max-model-len=666"] });
-    await vi.waitFor(async () => expect((await record()).update_error).not.toBe(""), {
-      timeout: 120_000,
-      interval: 200,
+it("keeps the old instance serving when an update is broken, without a failed request, and reports the reason", async () => {
+  await put({ settings: { min_instances: 1, max_instances: 1 } });
+  await vi.waitFor(async () => expect((await record()).status).toBe("deployed"), patient);
+  await vi.waitFor(async () => expect((await record()).instances.running).toBe(1), patient);
+  const running = load(2);
+  await put({ extra_args: ["--max-model-len=666"] });
+  await vi.waitFor(async () => expect((await record()).update_error).not.toBe(""), {
+    timeout: 120_000,
+    interval: 200,
+  });
+  await vi.waitFor(async () => {
+    expect(await record()).toMatchObject({
+      status: "deployed",
+      extra_args: ["--max-model-len=1024"],
+      fail_reason: "",
     });
-    await vi.waitFor(async () => {
-      expect(await record()).toMatchObject({
-        status: "deployed",
-        extra_args: ["--max-model-len=1024"],
-        fail_reason: "",
-      });
-    }, patient);
-    expect((await running.stop()).failed).toEqual([]);
-  },
-  240_000,
-);
+  }, patient);
+  expect((await running.stop()).failed).toEqual([]);
+}, 240_000);
 
 it("updates a single instance in place without spare capacity: callers wait or get 503, and no connection breaks", async () => {
   await put({ settings: { min_instances: 1, max_instances: 1 } });
@@ -182,8 +173,3 @@ it("updates a single instance in place without spare capacity: callers wait or g
   expect(failed.filter((end) => !end.startsWith("503 "))).toEqual([]);
   expect((await post({ max_tokens: 2 })).status).toBe(200);
 }, 240_000);
-
-if (!isNightly)
-  process.stderr.write(
-    "NOT PROVEN: a drain and a broken update under load with real agents; npm run test:nightly does.\n",
-  );

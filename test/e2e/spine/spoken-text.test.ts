@@ -8,7 +8,6 @@ import { wavHeader } from "../../../proto/wav.ts";
 import { speechPieces } from "../../../runtime/tasks/speech/pieces.ts";
 import { wordShare } from "../../fakes/audio-tools.ts";
 import { cachedModel } from "../../fakes/cached-models.ts";
-import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { type ServedModel, serveModel } from "../../fakes/served-model.ts";
 import { sharedModel } from "../../fakes/shared-models.ts";
@@ -18,8 +17,7 @@ import { type UsageRow, usageRows } from "./database.ts";
 const ears = sharedModel("whisper-tiny.en", "speech from streamed text is understood again");
 const voices = [
   { key: "piper-joe", model: "rhasspy/piper-en_US-joe-medium", voice: "en_US-joe-medium" },
-  // The largest takes its time to be loaded.
-  ...(isNightly ? [{ key: "kokoro-82m", model: "hexgrad/Kokoro-82M", voice: "af_heart" }] : []),
+  { key: "kokoro-82m", model: "hexgrad/Kokoro-82M", voice: "af_heart" },
 ].map((one) => ({ ...one, folder: cachedModel(one.key, `speech from streamed text by ${one.key}`) }));
 /** USD per million characters: 2,000 nano-USD for each. */
 const pricePerMillion = 2;

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type EveryTaskEngine, measuredBlend } from "../../fakes/every-task-engine.ts";
 import { type EveryTaskStack, names, startEveryTaskStack } from "../../fakes/every-task-stack.ts";
-import { isNightly } from "../../fakes/nightly.ts";
 import type { Stack } from "../../fakes/processes.ts";
 import { hasModule, runPython } from "../../fakes/python.ts";
 import { hasPackage } from "../../fakes/test-npm.ts";
@@ -31,7 +30,6 @@ for (const [name, has] of Object.entries({
 })) {
   if (!has) console.warn(`\n*** NOT PROVEN with Python's ${name}: it is missing; scripts/test brings it\n`);
 }
-if (!isNightly) console.warn("NOT PROVEN here: Python's clients of OpenAI and Anthropic. npm run test:nightly does.");
 const hasElevenlabsOfNpm = hasPackage(elevenlabs);
 if (!hasElevenlabsOfNpm)
   console.warn(`\n*** NOT PROVEN with npm's ${elevenlabs}: it is missing; npm run test:nightly brings it\n`);
@@ -58,7 +56,7 @@ describe("clients of other people's making", () => {
   }
 
   const openai: readonly (readonly [string, boolean | undefined, () => Promise<Record<string, unknown>>])[] = [
-    ["Python's", hasOpenai && isNightly, () => drive("drive_openai.py")],
+    ["Python's", hasOpenai, () => drive("drive_openai.py")],
     ["npm's", true, () => driveOpenai({ url: stack.url, apiKey: stack.apiKey, engine: engine.origin }, names)],
   ];
   for (const [whose, isThere, run] of openai)
@@ -108,7 +106,7 @@ describe("clients of other people's making", () => {
     );
 
   const anthropic: typeof openai = [
-    ["Python's", hasAnthropic && isNightly, () => drive("drive_anthropic.py")],
+    ["Python's", hasAnthropic, () => drive("drive_anthropic.py")],
     ["npm's", true, () => driveAnthropic(stack, names)],
   ];
   for (const [whose, isThere, run] of anthropic)
@@ -280,8 +278,7 @@ describe("clients of other people's making", () => {
     return operations;
   }
 
-  // The suite `contract` checks the statuses of all operations at every change.
-  it.runIf(hasSchemathesis && isNightly)(
+  it.runIf(hasSchemathesis)(
     "schemathesis: no operation answers with a server error or a status that it does not declare, and each that asks a model is served",
     { timeout: 2_500_000 },
     async () => {
@@ -296,13 +293,9 @@ describe("clients of other people's making", () => {
     },
   );
 
-  it.runIf(hasSchemathesis && isNightly)(
-    "schemathesis: nor does one of the operator's",
-    { timeout: 2_500_000 },
-    async () => {
-      const only = "^/v1/(admin|inference/deploy)/";
-      const keys = { key: stack.apiKey, inferring: stack.apiKey };
-      expect(await expectNoFault("the operator", keys, { only })).toBeGreaterThan(40);
-    },
-  );
+  it.runIf(hasSchemathesis)("schemathesis: nor does one of the operator's", { timeout: 2_500_000 }, async () => {
+    const only = "^/v1/(admin|inference/deploy)/";
+    const keys = { key: stack.apiKey, inferring: stack.apiKey };
+    expect(await expectNoFault("the operator", keys, { only })).toBeGreaterThan(40);
+  });
 });

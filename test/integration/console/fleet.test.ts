@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
 import { browserPath, goTo, startBrowser } from "../../fakes/browser.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
-import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { scriptedFleet } from "../../fakes/scripted-fleet.ts";
 import { cpuMs, cpuSession, median, watchEvents } from "./interaction-times.ts";
@@ -232,11 +231,8 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
     expect(took).toHaveLength(acts.length);
     const seen = await page.evaluate(() => (globalThis as unknown as { eventMs: number[] }).eventMs);
     expect(seen.length).toBeGreaterThan(5);
-    // By day other suites have the processor.
-    if (isNightly) {
-      expect(median(took), `ms of the page's thread: ${took.map(Math.round)}`).toBeLessThan(100);
-      expect(median(seen), `ms until the screen showed it: ${seen}`).toBeLessThan(100);
-    }
+    expect(median(took), `ms of the page's thread: ${took.map(Math.round)}`).toBeLessThan(100);
+    expect(median(seen), `ms until the screen showed it: ${seen}`).toBeLessThan(100);
     expect(complaints).toEqual([]);
   }, 180_000);
 });

@@ -16,11 +16,10 @@ import { createReserveStore } from "../../../control-plane/store/deployments/gpu
 import { createFleetStore } from "../../../control-plane/store/fleet/fleet-store.ts";
 import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import { gib, gpu, inventory } from "../../fakes/fleet-records.ts";
-import { longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 
 const seed = Number(process.env["STOKER_PROPERTY_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
-const rounds = longer(3, 30);
+const rounds = 30;
 const accounts = ["u:ada", "u:bob"] as AccountId[];
 const log = pino({ level: "silent" });
 const gpusPerHost = 4;

@@ -5,7 +5,6 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { query } from "../../e2e/spine/database.ts";
 import { type FormatsEngine, startFormatsEngine } from "../../fakes/formats-engine.ts";
-import { longer } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 
 const models = { plain: "fake/plain", native: "fake/native" } as const;
@@ -272,7 +271,7 @@ describe("one request by chat, Responses and Messages", () => {
         const charges = new Set(attempts.map(({ charge, source }) => `${source} ${charge}`));
         expect([...charges]).toEqual([expect.stringMatching(/^engine [1-9]/)]);
       }),
-      { numRuns: longer(5, 15), endOnFailure: true },
+      { numRuns: 15, endOnFailure: true },
     );
   });
 
