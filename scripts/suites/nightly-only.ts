@@ -124,6 +124,16 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "docker/shell > runs what is typed, knows its size and reports the shell's exit code",
     "integration/agent-instances/terminal > passes what is typed and printed, the size and the exit code",
   ],
+  // The next three need programs that nothing here installs (docs/operations/engines.md).
+  "e2e/engines/infinity": [
+    "contract/task-answers > come to the official client, by the model's own name at the engine",
+    "e2e/runtime/gateway-tasks > serves the official client with the reference's vectors, and costs what its tokens cost",
+  ],
+  "e2e/engines/vllm": [
+    "integration/agent/foreign-engines > the plan of %s %s",
+    "unit/agent/engines/plan-arguments > accepts every argument that a customer may give, with every value that plans let through",
+  ],
+  "e2e/engines/vllm-streams": ["chaos/streams > gives each client the text of an unbroken run, and bills it once"],
   "e2e/runtime/adapters": ["e2e/spine/adapter > serves like its reference on the running base, which serves as before"],
   "e2e/runtime/demo-lines": ["e2e/spine/real-model > is called by the lines of its record as they stand"],
   "e2e/runtime/image-adapters": [
@@ -135,6 +145,10 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "e2e/runtime/gateway-tasks > a real diffusion pipeline behind the gateway",
   ],
   "e2e/runtime/images": ["e2e/runtime/gateway-tasks > a real diffusion pipeline behind the gateway"],
+  "e2e/runtime/llama-server": [
+    "e2e/spine/llama-server > serves a chat whole and streamed with one text, and bills what the server counted",
+    "e2e/spine/anthropic-provider > serves Responses and Messages, whole and as streams",
+  ],
   "e2e/runtime/messages": [
     "contract/anthropic-client > creates a message",
     "e2e/runtime/completions > streams a chat whose usage frame stands alone before the end",
@@ -356,6 +370,118 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/agent/adapters > are loaded once the engine is ready, with their two files and no other, and told as ready then",
     "contract/adapter-statuses > LoRA adapters",
     "e2e/spine/adapter > serves like its reference on the running base, which serves as before",
+  ],
+};
+
+/** Tests of other files that `isNightly` leaves to the nightly run, likewise: `file > title`. */
+export const nightlyTests: Readonly<Record<string, readonly string[]>> = {
+  "chaos/restored-database > restores an encrypted backup that was taken under load, on an empty database, with the money right":
+    [
+      "chaos/restored-database > has all usage again after a restore, once, and reports how much came back",
+      "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
+    ],
+  // At every change the guides that load few models.
+  "e2e/docs/guides > works as it stands: %s": [
+    "e2e/spine/message-batches > runs messages in a batch, at the price of batches, and lists what became of each",
+    "contract/scoped-tokens > sees only its models in the list",
+    "e2e/up/model > deploys the model by the product's own API and offers it to all accounts",
+    "e2e/spine/adapter > serves like its reference on the running base, which serves as before",
+    "e2e/runtime/gateway-tasks > a real diffusion pipeline behind the gateway",
+    "e2e/runtime/speech > a model server with a Piper voice",
+  ],
+  "e2e/runtime/speech > a model server with Kokoro": [
+    "e2e/runtime/speech > a model server with a Piper voice",
+    "unit/runtime/tasks/speech-text > is a preset, the end of its name, or a blend whose parts add up to 1",
+    "contract/voices-statuses > is the blend that the model server measured, and says so",
+  ],
+  "e2e/runtime/tools > are made when required, whole and streamed, each fitting its own tool": [
+    "e2e/runtime/tools > are made once, by the tool that was named, with arguments of its schema",
+    "e2e/runtime/tools > stream as a name and then the parts of its arguments",
+  ],
+  "e2e/spine/adapter > is served after its engine was killed while it loads, and so is its base": [
+    "integration/agent/adapters > are loaded again into an engine that was started anew",
+  ],
+  "e2e/spine/llama-server > serves Responses and Messages": [
+    "e2e/spine/anthropic-provider > serves Responses and Messages, whole and as streams",
+    "e2e/spine/real-model > gives the same text and usage by chat and by responses, whole, streamed and in the background",
+  ],
+  "e2e/spine/llama-server > applies repetition_penalty to the whole reply, which it ignores under that name": [
+    "contract/output-formats > have the names of llama.cpp's server where all instances are that",
+  ],
+  "e2e/spine/real-model > adopts the same model process after kill -9 of an idle agent, without a reload": [
+    "integration/agent/adoption > adopts the same model server at the same address after kill -9, without a reload",
+  ],
+  "e2e/spine/real-model > loses no usage and bills none twice when the control plane is killed mid-stream": [
+    "chaos/seeds/seeds > keeps every invariant at every instant, and bills what was delivered (seed %i)",
+  ],
+  "e2e/spine/real-model > gives a resumable stream the text of an unbroken one, and bills it once, when %s is killed": [
+    "chaos/streams > gives each client the text of an unbroken run, and bills it once",
+  ],
+  "e2e/spine/real-model > gives four resumable streams side by side the texts of streams alone, and bills each once, when %s is killed":
+    ["chaos/streams > gives each client the text of an unbroken run, and bills it once"],
+  "e2e/spine/real-model > moves and restarts nothing while the control plane is unavailable": [
+    "integration/fleet/sessions > routes from its first second and moves nothing, however long it was down",
+  ],
+  "e2e/up/model > leaves no model server behind after Ctrl-C, and serves the same deployment from the same data": [
+    "e2e/up/life > stops every child at Ctrl-C, releases the folder and exits with 0",
+    "integration/agent/adoption > takes its model servers along when its supervisor is gone, and brings them back at the next start",
+  ],
+  "integration/accounts/account-mails > leads a person who forgot the password from the sign-in page through the mail to a session":
+    [
+      "integration/accounts/account-mails > sets a new password once, ends sessions and other links, verifies the address and tells the owner",
+      "contract/login-pages > signs in by its form, sets the cookie and goes on to what was asked for",
+    ],
+  "integration/accounts/audit-chain > get every row in a bucket, one object for each delivery": [
+    "integration/accounts/audit-chain > get every row at a webhook, signed, and again from the first that did not arrive",
+  ],
+  "integration/accounts/backup-restore > leaves no plain text when killed, and the next run removes the remains": [
+    "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
+  ],
+  "integration/accounts/backup-restore > leaves the new database with the old secrets if killed in between, which control planes refuse until a retry":
+    [
+      "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
+    ],
+  "integration/accounts/backup-restore > leaves the databases of a running command, refuses a second restore, and removes the remains of a killed one":
+    [
+      "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
+    ],
+  "integration/accounts/backup-restore > names the missing rights of the role before it loads anything": [
+    "integration/accounts/backup-restore > leaves database and secrets unchanged if the backup is damaged",
+  ],
+  "integration/agent/adoption > adopts its model servers when its own state is lost": [
+    "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
+    "conformance/process-adoption > adopts a process whose pid the agent had no time to write down",
+  ],
+  "integration/agent/adoption > takes its model servers along when told to, on SIGTERM": [
+    "integration/agent/adoption > takes its model servers along when its supervisor is gone, and brings them back at the next start",
+  ],
+  "integration/agent/adoption > serves a scrape with the phase of its instances": [
+    "integration/agent/pages > hold GPUs under our names and DCGM's, the host, the instances' processes and what failed",
+  ],
+  "integration/console/console > stores a file, saves it again and deletes it": [
+    "contract/file-statuses > returns the bytes unchanged with their length",
+  ],
+  "integration/console/console > lists adapters, batches, voices, containers and agents with escaped names, and runs their actions":
+    ["contract/console > make no markup and no program out of text"],
+  "integration/console/console > finds a page by Ctrl-K, and says which page does not exist": [
+    "integration/console/console > shows every page of the menu, which a telephone opens by a button",
+  ],
+  "integration/console/console > loads a page again whose script failed to load": [
+    "integration/console/console > shows every page of the menu, which a telephone opens by a button",
+  ],
+  "integration/fleet/process > serves while its key-encryption key is rotated, and restarts with only the new file": [
+    "integration/accounts/rotate-kek > a control plane that runs during a rotation",
+  ],
+  "integration/fleet/process > responds beside clients that connect and send nothing, uses little memory for them, and closes them (F14)":
+    [
+      "integration/control-plane/idle-connections > are closed after their bound: those that never spoke, that began a request, and that came back no more",
+    ],
+  "integration/replicas/workers > replaces a worker that stands still": [
+    "integration/replicas/workers > serves again soon after a worker was killed, and starts it again",
+  ],
+  "integration/replicas/workers > stops all workers with their parent": [
+    "integration/replicas/workers > stops in order where a service manager signals every process",
+    "integration/fleet/process > creates the first account once, serves, and ends in order when its parent ends",
   ],
 };
 

@@ -1,9 +1,9 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseAst } from "rolldown/parseAst";
 import { expect, test } from "vitest";
 import { chooseTests } from "../../../scripts/suites/changed-tests.ts";
-import { nightlyOnly, pathOfTest } from "../../../scripts/suites/nightly-only.ts";
+import { nightlyOnly, nightlyTests, pathOfTest } from "../../../scripts/suites/nightly-only.ts";
 import { nightlyFiles } from "../../../scripts/suites/schedule.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -23,22 +23,34 @@ test("includes every test that requests the nightly run, also through a suite th
   expect(files).not.toContain("test/unit/scripts/nightly-files.test.ts");
 });
 
-test.each(Object.entries(nightlyOnly))("leaves tests that run at every change for %s", (name, others) => {
-  expect(existsSync(join(root, pathOfTest(name)))).toBe(true);
-  expect(others).not.toEqual([]);
-  const missing = others.filter((one) => {
-    const [file = "", ...title] = one.split(" > ");
-    return only.includes(file) || !usualTitles(read(file)).has(title.join(" > "));
-  });
-  expect(missing).toEqual([]);
+test.each(Object.entries({ ...nightlyOnly, ...nightlyTests }))(
+  "leaves tests that run at every change for %s",
+  (name, others) => {
+    expect(existsSync(join(root, pathOfTest(fileOf(name))))).toBe(true);
+    expect(others).not.toEqual([]);
+    const missing = others.filter(
+      (one) => only.includes(fileOf(one)) || !titles(read(fileOf(one))).usual.has(titleOf(one)),
+    );
+    expect(missing).toEqual([]);
+  },
+);
+
+test("lists every test of other files that only the nightly run runs", () => {
+  const files = globSync("test/**/*.test.ts", { cwd: root })
+    .map((path) => path.slice("test/".length, -".test.ts".length))
+    .filter((name) => !only.includes(name) && read(name).includes("isNightly"));
+  const found = files.flatMap((name) => [...titles(read(name)).nightly].map((title) => `${name} > ${title}`));
+  expect(found.toSorted()).toEqual(Object.keys(nightlyTests).toSorted());
 });
 
-test("counts no test or suite that is skipped at every change", () => {
+test("tells tests and suites of every change from those of the night", () => {
   const text = `
     const isHere = isNightly && hasProgram();
     describe("usual", () => { it("runs", fn); it.runIf(isNightly)("waits", fn); it.each(list)("repeats %s", fn); });
     describe.skipIf(!isHere)("nightly", () => { it("waits too", fn); });`;
-  expect([...usualTitles(text)]).toEqual(["usual", "runs", "repeats %s"]);
+  const { usual, nightly } = titles(text);
+  expect([...usual]).toEqual(["usual", "runs", "repeats %s"]);
+  expect([...nightly]).toEqual(["waits", "nightly"]);
 });
 
 test("runs none of them for an edit", () => {
@@ -51,9 +63,20 @@ function read(name: string): string {
   return existsSync(path) ? readFileSync(path, "utf8") : "";
 }
 
-/** Titles of the tests and suites in a test file's text whose conditions, and those around them, do not mention the night. */
-function usualTitles(text: string): ReadonlySet<string> {
-  const found = new Set<string>();
+const fileOf = (name: string): string => name.split(" > ")[0] ?? "";
+const titleOf = (name: string): string => name.split(" > ").slice(1).join(" > ");
+
+interface Titles {
+  /** Those whose conditions, and those around them, do not mention the night. */
+  readonly usual: ReadonlySet<string>;
+  /** The outermost whose conditions mention it. */
+  readonly nightly: ReadonlySet<string>;
+}
+
+/** Titles of the tests and suites in a test file's text. */
+function titles(text: string): Titles {
+  const usual = new Set<string>();
+  const nightly = new Set<string>();
   const atNight = new Set(["isNightly"]);
   const textOf = ({ start, end }: Node) => text.slice(start, end);
   const mentionsNight = (node: Node) => [...atNight].some((name) => new RegExp(`\\b${name}\\b`).test(textOf(node)));
@@ -63,14 +86,15 @@ function usualTitles(text: string): ReadonlySet<string> {
     if (node.type === "VariableDeclarator" && node.init && mentionsNight(node.init))
       atNight.add(textOf(node.id as Node));
     if (node.type === "CallExpression" && /^(it|test|describe)\b/.test(textOf(node.callee as Node))) {
-      if (mentionsNight(node.callee as Node)) return;
+      const isAtNight = mentionsNight(node.callee as Node);
       const [title] = node.arguments ?? [];
-      if (typeof title?.value === "string") found.add(title.value);
+      if (typeof title?.value === "string") (isAtNight ? nightly : usual).add(title.value);
+      if (isAtNight) return;
     }
     for (const child of Object.values(value)) visit(child);
   };
   visit(parseAst(text, { lang: "ts" }));
-  return found;
+  return { usual, nightly };
 }
 
 interface Node {
