@@ -30,7 +30,7 @@ describe("the version of the product", () => {
       "version: 0.1.0",
       "appVersion: 0.1.0",
       "image: stoker-agent:0.1.0",
-      "image: ${IMAGE:-stoker-control-plane:0.1.0}",
+      `image: \${IMAGE:-stoker-control-plane:0.1.0}`,
       "stoker-cli-0.1.0.tgz",
     ].join("\n");
     expect(withVersion(text, "0.1.0", "0.2.0")).toBe(text.replaceAll("0.1.0", "0.2.0"));
