@@ -34,6 +34,7 @@ import type { NewDryRun } from "../../control-plane/deployments/placement-previe
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { ByteBudget } from "../../control-plane/inference/byte-budget.ts";
+import { PrefixIndex } from "../../control-plane/inference/prefix-index.ts";
 import { PromptScopes } from "../../control-plane/inference/prompt-blocks.ts";
 import { ResponseBuffer } from "../../control-plane/inference/response-buffer.ts";
 import { Router } from "../../control-plane/inference/route.ts";
@@ -342,7 +343,8 @@ export function fakePorts() {
       models,
       routes,
       // Of equal instances the first.
-      router: new Router(() => 0, undefined, undefined, new PromptScopes(Buffer.from("secret"))),
+      // A small index: tests create thousands of these ports, and the usual one has 4 MiB.
+      router: new Router(() => 0, new PrefixIndex(2 ** 10), undefined, new PromptScopes(Buffer.from("secret"))),
       rates,
       budgets,
       discounts: { find: () => undefined },
