@@ -8,8 +8,8 @@ import { isNightly } from "./test/fakes/nightly.ts";
 const serial = { fileParallelism: false, maxWorkers: 1, testTimeout: 120_000, hookTimeout: 180_000 };
 /** For files that wait for processes, engines and clocks more than they compute. */
 const together = (maxWorkers: number) => ({ ...serial, fileParallelism: true, maxWorkers });
-// Files that compute: left to itself vitest keeps a processor free, which of two is half the machine.
-const onAll = { maxWorkers: Math.max(2, availableParallelism() - 1) };
+// Files that compute: other suites use the last processor, and each worker loads the product for itself.
+const mostProcessors = { maxWorkers: Math.max(1, availableParallelism() - 1) };
 // Files of one worker share its process and its loaded modules: half the processor time of a suite of many small files was
 // imports. Nothing in the product keeps state in a module, and a test puts back what it changes of its process.
 const shared = { isolate: false };
@@ -39,10 +39,10 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     projects: [
       // Nothing in it waits, but some compute for seconds where a machine is slow or shared.
-      project("unit", { ...onAll, ...shared, testTimeout: 60_000, hookTimeout: 180_000 }),
+      project("unit", { ...mostProcessors, ...shared, testTimeout: 60_000, hookTimeout: 180_000 }),
       project("architecture", { include: ["test/*.test.ts"] }),
       project("contract", {
-        ...onAll,
+        ...mostProcessors,
         ...shared,
         testTimeout: 60_000,
         hookTimeout: 180_000,

@@ -103,7 +103,7 @@ function report(result: SuiteResult): SuiteResult {
 }
 
 function runSuite(suite: Suite, files: readonly string[], lane = 0, outputFile?: string): Promise<SuiteResult> {
-  if (suite === "check") return runChecks();
+  if (suite === "check") return runChecks(outputFile);
   // Vitest clears its module cache when packages change, so suites that run in parallel use separate caches. The suites of a lane
   // share one: they transform the same modules.
   const env = { VITEST_FS_MODULE_CACHE_PATH: join(root, ".cache/vitest", `lane-${lane}`) };

@@ -1,6 +1,6 @@
 // Checks formatting, lint, types, unused code and generated files. Each counts as one test.
-import { createHash } from "node:crypto";
-import { existsSync, globSync, readFileSync } from "node:fs";
+import { appendFileSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { root, runNode } from "./run-tool.ts";
 import type { SuiteResult } from "./vitest-suite.ts";
@@ -10,50 +10,62 @@ const limitMs = 300_000;
 const plain = process.stdout.isTTY ? [] : ["--colors=off"];
 const bin = (path: string): string => join(root, "node_modules", path);
 
-const checks: readonly { readonly title: string; readonly passes: () => Promise<boolean> }[] = [
-  { title: "biome ci", passes: () => succeeds([bin("@biomejs/biome/bin/biome"), "ci", ".", ...plain]) },
-  { title: "tsc --noEmit", passes: () => succeeds([bin("typescript/bin/tsc"), "--noEmit"]) },
-  {
-    title: "tsc --noEmit -p console",
-    passes: () => succeeds([bin("typescript/bin/tsc"), "--noEmit", "-p", "console"]),
-  },
-  { title: "knip", passes: () => succeeds([bin("knip/bin/knip.js")]) },
+interface Output {
+  /** Default: this terminal. */
+  readonly file: string | undefined;
+  say(line: string): void;
+}
+
+const tool = (path: string, ...args: readonly string[]) => {
+  return (output: Output) => succeeds([bin(path), ...args], output);
+};
+const checks: readonly { readonly title: string; readonly passes: (output: Output) => Promise<boolean> }[] = [
+  { title: "biome ci", passes: tool("@biomejs/biome/bin/biome", "ci", ".", ...plain) },
+  { title: "tsc --noEmit", passes: tool("typescript/bin/tsc", "--noEmit") },
+  { title: "tsc --noEmit -p console", passes: tool("typescript/bin/tsc", "--noEmit", "-p", "console") },
+  { title: "knip", passes: tool("knip/bin/knip.js") },
   { title: "npm run generate changes nothing", passes: generatedFilesAreFresh },
 ];
 
-export async function runChecks(): Promise<SuiteResult> {
+/** `outputFile`: file for what it prints. Default: this terminal. */
+export async function runChecks(outputFile?: string): Promise<SuiteResult> {
   const startedMs = performance.now();
+  const output: Output = {
+    file: outputFile,
+    say: (line) => (outputFile === undefined ? console.log(line) : appendFileSync(outputFile, `${line}\n`)),
+  };
   let failed = 0;
   for (const { title, passes } of checks) {
-    console.log(`--- ${title}`);
-    if (!(await passes())) {
+    output.say(`--- ${title}`);
+    if (!(await passes(output))) {
       failed += 1;
-      console.log(`FAILED: ${title}`);
+      output.say(`FAILED: ${title}`);
     }
   }
   return { name: "check", passed: checks.length - failed, failed, skipped: 0, ms: performance.now() - startedMs };
 }
 
-async function succeeds(args: readonly string[]): Promise<boolean> {
-  return (await runNode(args, limitMs)) === 0;
+async function succeeds(args: readonly string[], { file }: Output): Promise<boolean> {
+  return (await runNode(args, limitMs, { outputFile: file })) === 0;
 }
 
-/** Compares before and after, so that it also works with uncommitted changes. */
-async function generatedFilesAreFresh(): Promise<boolean> {
-  const before = fingerprint();
-  for (const generator of generators()) {
-    if (!existsSync(join(root, generator))) {
-      console.log(`${generator} is missing`);
-      return false;
+/** Generates into a folder of its own and compares, because other suites read the files of the tree at the same time. */
+async function generatedFilesAreFresh(output: Output): Promise<boolean> {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-generated-"));
+  try {
+    for (const generator of generators()) {
+      if (!existsSync(join(root, generator))) {
+        output.say(`${generator} is missing`);
+        return false;
+      }
+      if (!(await succeeds([generator, folder], output))) return false;
     }
-    if (!(await succeeds([generator]))) return false;
+    const stale = staleFiles(folder);
+    if (stale.length > 0) output.say(`Generated files are stale; run \`npm run generate\`: ${stale.join(", ")}`);
+    return stale.length === 0;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
   }
-  const after = fingerprint();
-  const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
-    (path) => before.get(path) !== after.get(path),
-  );
-  if (changed.length > 0) console.log(`Generated files were stale; commit them: ${changed.join(", ")}`);
-  return changed.length === 0;
 }
 
 /** The scripts that `npm run generate` runs one after another. */
@@ -64,14 +76,11 @@ function generators(): readonly string[] {
     .map((command) => command.replace(/^node /, ""));
 }
 
-function fingerprint(): Map<string, string> {
-  const files = globSync(["proto/gen/**/*.ts", "docs/openapi.json"], { cwd: root });
-  return new Map(
-    files.map((path) => [
-      path,
-      createHash("sha256")
-        .update(readFileSync(join(root, path)))
-        .digest("hex"),
-    ]),
-  );
+/** Paths of files that differ between the tree and `folder`, or that only one of them has. */
+function staleFiles(folder: string): readonly string[] {
+  const [fresh, present] = [folder, root].map((at) => {
+    const files = globSync(["proto/gen/**/*.ts", "docs/openapi.json", "deploy/grafana/*.json"], { cwd: at });
+    return new Map(files.map((path) => [path, readFileSync(join(at, path), "utf8")]));
+  }) as [Map<string, string>, Map<string, string>];
+  return [...new Set([...fresh.keys(), ...present.keys()])].filter((path) => fresh.get(path) !== present.get(path));
 }

@@ -1,35 +1,40 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Suite, suites } from "../../../scripts/suites/arguments.ts";
-import { nextSuite, testsThatImport } from "../../../scripts/suites/schedule.ts";
+import { lanes, nextSuite, testsThatImport } from "../../../scripts/suites/schedule.ts";
 
 /** Which suites run together, where the one that started last ends first. */
-function pairsOf(chosen: readonly Suite[]): readonly (readonly Suite[])[] {
+function groupsOf(chosen: readonly Suite[]): readonly (readonly Suite[])[] {
   const waiting = new Set(chosen);
   const running: Suite[] = [];
-  const pairs: Suite[][] = [];
+  const groups: Suite[][] = [];
   while (waiting.size > 0) {
-    const next = running.length < 2 ? nextSuite([...waiting], running) : undefined;
+    const next = running.length < lanes ? nextSuite([...waiting], running) : undefined;
     if (next === undefined) {
       if (running.pop() === undefined) throw new Error(`nothing starts: ${[...waiting].join(", ")}`);
       continue;
     }
     waiting.delete(next);
     running.push(next);
-    pairs.push([...running]);
+    groups.push([...running]);
   }
-  return pairs;
+  return groups;
 }
 
 describe("the schedule of the suites", () => {
   it("starts every chosen suite once", () => {
-    const started = pairsOf(suites).map((running) => running.at(-1) as Suite);
+    const started = groupsOf(suites).map((running) => running.at(-1) as Suite);
     expect(started.toSorted()).toEqual(suites.toSorted());
-    expect(pairsOf(["security", "docker"])).toEqual([["docker"], ["security"]]);
+    expect(groupsOf(["security", "docker"])).toEqual([["docker"], ["security"]]);
   });
 
-  it("runs two at a time", () => {
-    expect(pairsOf(["docker", "e2e", "integration"])).toEqual([["docker"], ["docker", "e2e"], ["integration"]]);
+  it("runs three at a time", () => {
+    expect(groupsOf(["docker", "e2e", "integration", "unit"])).toEqual([
+      ["docker"],
+      ["docker", "e2e"],
+      ["docker", "e2e", "unit"],
+      ["integration"],
+    ]);
     expect(nextSuite(["chaos", "unit"], ["integration"])).toBe("chaos");
   });
 
@@ -43,15 +48,5 @@ describe("the schedule of the suites", () => {
       expect(nextSuite([suite], ["docker"])).toBeUndefined();
       expect(nextSuite(["docker"], [suite])).toBeUndefined();
     }
-  });
-
-  it("checks the tree while nothing else runs", () => {
-    expect(nextSuite(suites, [])).toBe("check");
-    expect(
-      nextSuite(
-        suites.filter((suite) => suite !== "check"),
-        ["check"],
-      ),
-    ).toBeUndefined();
   });
 });
