@@ -63,7 +63,7 @@ describe.runIf(piper)("a model server with a Piper voice", () => {
   });
 
   it("sends the first sound before the last sentence is made, and counts characters as people do", async () => {
-    const long = `${text} ${text} ${text} 😀`;
+    const long = `${text} ${text} 😀`;
     const answer = await speak(runtime, { input: long, response_format: "pcm" }, { "x-stoker-request-id": "long" });
     expect(answer.headers.get("content-type")).toBe("audio/pcm");
     const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
@@ -79,7 +79,7 @@ describe.runIf(piper)("a model server with a Piper voice", () => {
 
   it("speaks faster where it is asked to", async () => {
     const lengthAt = async (speed: number) =>
-      (await bytesOf(await speak(runtime, { input: text, response_format: "pcm", speed }))).length;
+      (await bytesOf(await speak(runtime, { input: "Please send the report.", response_format: "pcm", speed }))).length;
     expect(await lengthAt(2)).toBeLessThan((await lengthAt(1)) * 0.75);
   });
 

@@ -1,7 +1,7 @@
 // The whole path with real weights and real processes: gateway, agent, runtime, PostgreSQL.
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { isNightly, promisedMs } from "../../fakes/nightly.ts";
+import { isNightly, longer, promisedMs } from "../../fakes/nightly.ts";
 import { askEngine, endInstances, instancePids, isAlive, type Stack, startStack } from "../../fakes/processes.ts";
 import { readResumed, textOf } from "../../fakes/resuming-client.ts";
 import { hasCurl, recordOf, runLine } from "../../fakes/shell-line.ts";
@@ -179,7 +179,12 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
   it("never runs more than max_batch_size of 8 parallel streams at once", async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, async (_, i) => {
-        const body = { prompt: `Story ${i}: once upon a time`, max_tokens: 24, temperature: 0, stream: true };
+        const body = {
+          prompt: `Story ${i}: once upon a time`,
+          max_tokens: longer(8, 24),
+          temperature: 0,
+          stream: true,
+        };
         const answer = await complete(body);
         return { status: answer.status, text: await answer.text() };
       }),
