@@ -316,6 +316,8 @@ function serverOptions(deps: HttpDeps, mayUpgrade: (request: IncomingMessage) =>
         allowUnionTypes: true,
         // The failed value and its schema, for detail[]; never logged.
         verbose: true,
+        // TypeBox makes valid schemas. To check them, Ajv compiles the schema of JSON Schema at every start.
+        validateSchema: false,
       },
       onCreate: compileAtFirstUse,
     },
