@@ -17,6 +17,8 @@ export const defaultAddressLimits: AddressLimitsConfig = { requestsPerSecond: 50
 const attempts = { max: 60, windowMs: 900_000 };
 const burstMs = 10_000;
 const maxAddresses = 50_000;
+/** Addresses that are forgotten together, because each search for the oldest one passes all that were forgotten since the map grew. */
+const forgottenTogether = 2_000;
 
 export class AddressLimits {
   readonly #config: AddressLimitsConfig;
@@ -114,8 +116,15 @@ class Buckets {
     const waitMs = next - now - this.#burstMs;
     if (waitMs > 0 || !takes) return Math.max(0, waitMs);
     this.#fullAtMs.delete(key);
-    if (this.#fullAtMs.size >= maxAddresses) this.#fullAtMs.delete(this.#fullAtMs.keys().next().value as string);
+    if (this.#fullAtMs.size >= maxAddresses) this.#forgetOldest();
     this.#fullAtMs.set(key, next);
     return 0;
+  }
+
+  #forgetOldest(): void {
+    for (const key of this.#fullAtMs.keys()) {
+      if (this.#fullAtMs.size <= maxAddresses - forgottenTogether) return;
+      this.#fullAtMs.delete(key);
+    }
   }
 }
