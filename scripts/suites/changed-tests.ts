@@ -1,7 +1,7 @@
 // Selects tests affected by an edit, nearest first, within a time budget.
 import { execFileSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { nightlyOnly, pathOfTest } from "./nightly-only.ts";
 
 /** Average seconds per test file on two idle cores. Suites that are not listed never run here. */
@@ -42,20 +42,30 @@ export function affectedTests(root: string, changed: readonly string[]): ChosenT
     "{proto,control-plane,agent,runtime,cli,console,scripts,bench,deploy,test}/**/*.{ts,tsx}",
   );
   const distances = importDistances(sources, changed);
-  return chooseTests(new Map([...distances].filter(([path]) => path.endsWith(".test.ts") && sources.has(path))));
+  const tests = new Map([...distances].filter(([path]) => path.endsWith(".test.ts") && sources.has(path)));
+  return chooseTests(tests, new Set(changed.map((path) => basename(dirname(path)))));
 }
 
-/** Nearest tests that fit into the budget. Changed tests always run, except those of the nightly run. */
-export function chooseTests(distances: ReadonlyMap<string, number>): ChosenTests {
+/**
+ * Nearest tests that fit into the budget; of equally near ones first those in a folder with a name of `subjects`. Changed tests always
+ * run, except those of the nightly run.
+ */
+export function chooseTests(
+  distances: ReadonlyMap<string, number>,
+  subjects: ReadonlySet<string> = new Set(),
+): ChosenTests {
   const nightly = new Set(Object.keys(nightlyOnly).map(pathOfTest));
   const run = new Map<string, string[]>();
   const left = new Map<string, number>();
   let seconds = 0;
   const known = [...distances].flatMap(([path, distance]) => {
     const cost = secondsPerFile[suiteOf(path)];
-    return cost === undefined ? [] : [{ path, distance, cost }];
+    const isOther = Number(!subjects.has(basename(dirname(path))));
+    return cost === undefined ? [] : [{ path, distance, cost, isOther }];
   });
-  const byNearness = known.toSorted((a, b) => a.distance - b.distance || a.cost - b.cost || (a.path < b.path ? -1 : 1));
+  const byNearness = known.toSorted(
+    (a, b) => a.distance - b.distance || a.isOther - b.isOther || a.cost - b.cost || (a.path < b.path ? -1 : 1),
+  );
   for (const { path, distance, cost } of byNearness) {
     const suite = suiteOf(path);
     const chosen = run.get(suite);

@@ -37,6 +37,12 @@ describe("the tests of a change", () => {
     expect(left).toEqual(new Map([["integration", 100 - integration.length]]));
   });
 
+  it("are of equally near ones first those in a folder with the name of the changed file's", () => {
+    const near = new Map([...many("integration/accounts", 100, 5), ...many("integration/billing", 3, 5)]);
+    const { run } = chooseTests(near, new Set(["billing"]));
+    expect(run.get("integration")?.slice(0, 3)).toEqual([...near.keys()].slice(100));
+  });
+
   it("include every test that was changed itself", () => {
     const { run, left } = chooseTests(new Map(many("docker", 5, 0)));
     expect(run.get("docker")).toHaveLength(5);
