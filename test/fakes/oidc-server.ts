@@ -34,20 +34,33 @@ interface Sign {
   byOther(claims: JWTPayload): Promise<string>;
 }
 
+/**
+ * RSA keys of this process, each made at its first use: one takes 50 ms of processor time. Providers share them in turn, so that
+ * providers of one test have different keys.
+ */
+const keyPairs: ReturnType<typeof makeKeys>[] = [];
+const makeKeys = () => generateKeyPair("RS256", { extractable: true });
+const keysAt = (index: number) => (keyPairs[index] ??= makeKeys());
+const sharedKeyCount = 4;
+const strangersKeys = sharedKeyCount;
+let startedCount = 0;
+
 /** `redirectUris`: of the control plane; known only after it has listed the provider, so they may be added later. */
 export async function startOidcServer(
   redirectUris: readonly string[] = [],
 ): Promise<OidcServer & { allow(uri: string): void }> {
   const { default: Provider } = await import("oidc-provider");
-  const { privateKey } = await generateKeyPair("RS256", { extractable: true });
+  const { privateKey } = await keysAt(startedCount++ % sharedKeyCount);
   const jwk = { ...(await exportJWK(privateKey)), kid: "key-1", alg: "RS256", use: "sig" };
-  const other = await generateKeyPair("RS256");
   const key = await importJWK(jwk, "RS256");
   const header = { alg: "RS256", kid: "key-1" } as const;
   const sign: Sign = {
     signed: (claims) => new SignJWT(claims).setProtectedHeader(header).sign(key),
     unsigned: async (claims) => new UnsecuredJWT(claims).encode(),
-    byOther: (claims) => new SignJWT(claims).setProtectedHeader(header).sign(other.privateKey),
+    async byOther(claims) {
+      const { privateKey: other } = await keysAt(strangersKeys);
+      return new SignJWT(claims).setProtectedHeader(header).sign(other);
+    },
   };
   const allowed = new Set(redirectUris);
   const client = { id: "stoker", secret: "secret-of-the-client-which-is-long" };
