@@ -7,14 +7,14 @@ import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import { openWorld } from "../integration/billing/world.ts";
 import { Authenticator } from "./authenticator.ts";
-import type { TestPostgres } from "./postgres.ts";
+import type { TestDatabases } from "./postgres.ts";
 import { from, signInParts, site } from "./sign-in-parts.ts";
 
 export const email = "ada@example.com";
 export const password = "correct horse";
 export const home = "192.0.2.1";
 
-export async function signInStage(postgres: TestPostgres) {
+export async function signInStage(postgres: TestDatabases) {
   const world = await openWorld(postgres);
   const make = async (name: string, isAdmin = false) =>
     (

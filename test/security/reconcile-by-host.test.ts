@@ -7,19 +7,19 @@ import type { ReconcileStore } from "../../control-plane/fleet/store.ts";
 import { openDatabase } from "../../control-plane/store/core/database.ts";
 import { createReconcileStore } from "../../control-plane/store/fleet/reconcile-store.ts";
 import type { HostId } from "../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../fakes/postgres.ts";
 
 const log = pino({ level: "silent" });
 const evil = "host-evil" as HostId;
 const honest = "host-honest" as HostId;
 const maxInt64 = 2n ** 63n - 1n;
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let db: ReturnType<typeof openDatabase>["db"];
 let store: ReconcileStore;
 let reconcile: Reconcile;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

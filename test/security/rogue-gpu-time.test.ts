@@ -16,7 +16,7 @@ import { gpuMinuteId, minuteOf } from "../../proto/gpu-minute.ts";
 import { type AccountId, accountBudget, type HostId, type InstanceId, randomId } from "../../proto/ids.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { type FakeAgent, startFakeAgent } from "../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../fakes/postgres.ts";
 import { testSeals } from "../fakes/seals.ts";
 import { addInstance } from "../integration/billing/gpu-instances.ts";
 import { wholeBooks } from "../integration/billing/world.ts";
@@ -30,14 +30,14 @@ const minute = 60_000;
 const sixAnHour = 6n * usd;
 const heldAhead = usd / 2n;
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let rogue: FakeAgent;
 let of: Awaited<ReturnType<typeof addInstance>>;
 let nextSpoolId = 1;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   const metrics = createBillingMetrics(new Registry());
   replica = await startReplica(await postgres.migratedDatabase(), {
     settle: (db) => {

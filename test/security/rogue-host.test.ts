@@ -15,7 +15,7 @@ import type { Ticket } from "../../proto/ticket.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { type FakeAgent, startFakeAgent } from "../fakes/agent-session.ts";
 import { ticketFor } from "../fakes/data-path.ts";
-import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../fakes/postgres.ts";
 import { recordOf, sealedText, testSeals } from "../fakes/seals.ts";
 import { wholeBooks } from "../integration/billing/world.ts";
 import { type Replica, startReplica } from "../integration/fleet/replica.ts";
@@ -25,7 +25,7 @@ const usd = 1_000_000_000n;
 const wait = { timeout: 30_000, interval: 20 };
 const victim = "u:victim" as AccountId;
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let registry: Registry;
 let rogue: FakeAgent;
@@ -33,7 +33,7 @@ let honest: FakeAgent;
 let settle: Settlement["settle"];
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   registry = new Registry();
   const metrics = createBillingMetrics(registry);
   replica = await startReplica(await postgres.migratedDatabase(), {

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { attemptLimits } from "../../control-plane/accounts/guess-limits.ts";
 import type { Session } from "../../control-plane/accounts/sessions.ts";
 import { Authenticator } from "../fakes/authenticator.ts";
-import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../fakes/postgres.ts";
 import { from, site } from "../fakes/sign-in-parts.ts";
 import { asked, email, endOf, home, password, signInStage } from "../fakes/sign-in-stage.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 const stage = () => signInStage(postgres);

@@ -1,19 +1,19 @@
 // A host that sends usage batches which cost more to read than they may, over a real session and a real database.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type FakeAgent, startFakeAgent } from "../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../fakes/postgres.ts";
 import { anyRecord } from "../fakes/usage-record.ts";
 import { type Replica, startReplica } from "../integration/fleet/replica.ts";
 
 const wait = { timeout: 10_000, interval: 20 };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let honest: FakeAgent;
 const agents: FakeAgent[] = [];
 let stuckBatches = 0;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   replica = await startReplica(await postgres.migratedDatabase(), {
     settle: () => async (records, _, host) => {
       if (host === "stuck") {

@@ -7,7 +7,7 @@ import { createPasswords } from "../../../control-plane/accounts/password.ts";
 import { createMail } from "../../../control-plane/wiring/mail.ts";
 import { startMailServer, type TestMailServer } from "../../fakes/mail-server.ts";
 import { isNightly } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { startStack } from "../../fakes/processes.ts";
 import { from, signInParts } from "../../fakes/sign-in-parts.ts";
 import { log, openWorld } from "../billing/world.ts";
@@ -19,10 +19,10 @@ const ip = "192.0.2.1";
 const password = "violet harbour nineteen kettles";
 const newPassword = "seven quiet lanterns drifting";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let server: TestMailServer;
 beforeAll(async () => {
-  [postgres, server] = await Promise.all([startPostgres(), startMailServer("a secret")]);
+  [postgres, server] = await Promise.all([sharedPostgres(), startMailServer("a secret")]);
 });
 beforeEach(() => {
   server.refuse = undefined;

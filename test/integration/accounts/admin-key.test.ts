@@ -6,12 +6,12 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { createAccounts } from "../../../control-plane/accounts/create-account.ts";
 import { lookupOf } from "../../../control-plane/accounts/envelope.ts";
 import { readSecretFiles } from "../../../control-plane/accounts/secret-files.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

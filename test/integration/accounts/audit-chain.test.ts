@@ -16,7 +16,7 @@ import { auditSystem } from "../../../control-plane/store/accounts/audit-rows.ts
 import { createAudit } from "../../../control-plane/wiring/audit.ts";
 import { AuditCheck } from "../../../proto/audit-chain.ts";
 import { isNightly } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { programs } from "../../fakes/programs.ts";
 import { startS3Server } from "../../fakes/s3-server.ts";
 import { log, openWorld } from "../billing/world.ts";
@@ -25,9 +25,9 @@ const s3 = isNightly ? await startS3Server() : undefined;
 if (!s3)
   console.log("NOT PROVEN here: the audit log arrives in an S3 bucket. npm run test:nightly does, where it has moto.");
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(async () => {
   await postgres.stop();

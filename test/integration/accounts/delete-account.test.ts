@@ -16,13 +16,13 @@ import { createAccountFeatures } from "../../../control-plane/wiring/accounts.ts
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { from } from "../../fakes/sign-in-parts.ts";
 import { log, openWorld, type World, wholeBooks } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

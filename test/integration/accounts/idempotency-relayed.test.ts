@@ -6,12 +6,12 @@ import { createIdempotencyStore } from "../../../control-plane/store/accounts/id
 import { wholeChat } from "../../fakes/agent-data-plane.ts";
 import { chat, type Edge, startEdge } from "../../fakes/edge.ts";
 import { ada, apiKey } from "../../fakes/ports.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld, patience } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

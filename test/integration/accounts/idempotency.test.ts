@@ -4,12 +4,12 @@ import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { createIdempotency } from "../../../control-plane/accounts/idempotency.ts";
 import { createIdempotencyStore } from "../../../control-plane/store/accounts/idempotency-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

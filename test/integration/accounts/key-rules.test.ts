@@ -13,12 +13,12 @@ import { createAttemptStore } from "../../../control-plane/store/accounts/sign-i
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import type { KeyId } from "../../../proto/ids.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

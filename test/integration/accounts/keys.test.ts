@@ -4,12 +4,12 @@ import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { noRules } from "../../../control-plane/accounts/key-rules.ts";
 import { keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import type { KeyId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

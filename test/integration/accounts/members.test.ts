@@ -25,13 +25,13 @@ import { createAccountFeatures } from "../../../control-plane/wiring/accounts.ts
 import type { AccountId, MemberId, ProjectId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { from } from "../../fakes/sign-in-parts.ts";
 import { log, openWorld } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -12,12 +12,12 @@ import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { suspendReasons } from "../../../proto/suspend-reason.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld, wholeBooks } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

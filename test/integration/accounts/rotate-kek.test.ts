@@ -20,12 +20,12 @@ import { createInvoiceKeyStore } from "../../../control-plane/store/money/usage-
 import { refreshOn } from "../../../control-plane/wiring/refresh-loop.ts";
 import type { AccountId, HostId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld, patience } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -7,14 +7,14 @@ import { createGpuTimeStore } from "../../../control-plane/store/money/gpu-time-
 import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
 import type { HostId, InstanceId, RequestId } from "../../../proto/ids.ts";
 import { workspace } from "../../fakes/agent-instance-ports.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { act, ada, bob, hostView, ip, made, openWorld, request, saved, type World } from "./world.ts";
 
 const byAda = { by: ada.account, ip, note: "" };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let world: World;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   world = await openWorld(await postgres.migratedDatabase());
 });
 afterAll(async () => {

@@ -1,13 +1,13 @@
 // When backups of an agent instance are created automatically, and when they are removed.
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { act, ada, ip, made, openWorld, saved, type World } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let world: World;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   world = await openWorld(await postgres.migratedDatabase());
 });
 afterAll(async () => {

@@ -21,7 +21,7 @@ import type { DeploymentId, InstanceId } from "../../../proto/ids.ts";
 import { workspace } from "../../fakes/agent-instance-ports.ts";
 import { type DataPath, startDataPath, ticketKey } from "../../fakes/data-path.ts";
 import { apiKey, fakePorts } from "../../fakes/ports.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, made, openWorld, type World } from "./world.ts";
 
 export const waiting = { timeout: 30_000, interval: 20 };
@@ -29,7 +29,7 @@ export const maxOpen = 40;
 /** Time enough for a slow machine to do in it what a test does in it. */
 export const dashboardEndMs = 5_000;
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 export let world: World;
 let dashboard: Server;
 export let path: DataPath;
@@ -53,7 +53,7 @@ interface Given {
 /** One of each for the whole file; told anew before each test. */
 export function openDashboards({ bounds = {}, trustedProxies = [] }: Given = {}): void {
   beforeAll(async () => {
-    postgres = await startPostgres();
+    postgres = await sharedPostgres();
     world = await openWorld(await postgres.migratedDatabase());
     dashboard = createServer((req, res) => {
       heard.push(req);

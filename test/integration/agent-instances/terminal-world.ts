@@ -21,12 +21,12 @@ import type { DeploymentId, InstanceId } from "../../../proto/ids.ts";
 import type { TerminalSize } from "../../../proto/terminal-tunnel.ts";
 import { type DataPath, startDataPath, ticketKey } from "../../fakes/data-path.ts";
 import { apiKey, fakePorts } from "../../fakes/ports.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, made, openWorld, type World } from "./world.ts";
 
 export const waiting = { timeout: 30_000, interval: 20 };
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let announced: OpenDatabase;
 let feed: ChangeFeed;
 export let world: World;
@@ -98,7 +98,7 @@ const shellOf = (stream: Duplex, exitCode: Shell["exitCode"], kill: () => void):
 /** One of each for the whole file; told anew before each test. */
 export function openTerminals(bounds: Partial<TerminalBounds> = {}): void {
   beforeAll(async () => {
-    postgres = await startPostgres();
+    postgres = await sharedPostgres();
     const url = await postgres.migratedDatabase();
     world = await openWorld(url);
     const log = pino({ level: "silent" });

@@ -6,12 +6,12 @@ import { createVoices, maxVoices } from "../../../control-plane/assets/voices.ts
 import { createProfileStore } from "../../../control-plane/store/accounts/profile-store.ts";
 import { createVoiceStore } from "../../../control-plane/store/work/voices-store.ts";
 import { nano } from "../../../proto/money.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

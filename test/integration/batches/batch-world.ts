@@ -17,7 +17,7 @@ import { createFiles } from "../../../control-plane/files/files.ts";
 import { createBatchStore } from "../../../control-plane/store/work/batch-store.ts";
 import { createFileStore } from "../../../control-plane/store/work/file-store.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
-import type { TestPostgres } from "../../fakes/postgres.ts";
+import type { TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld } from "../billing/world.ts";
 
 export const { signal: never } = new AbortController();
@@ -50,7 +50,7 @@ export const requests = (count: number) => Array.from({ length: count }, (_, n) 
 
 export type BatchWorld = Awaited<ReturnType<typeof openBatchWorld>>;
 
-export async function openBatchWorld(postgres: TestPostgres) {
+export async function openBatchWorld(postgres: TestDatabases) {
   const world = await openWorld(postgres);
   const folder = mkdtempSync(join(tmpdir(), "stoker-batches-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));

@@ -9,10 +9,10 @@ import type { LineAnswer, LineWork } from "../../../control-plane/batches/line.t
 import type { RunDeps } from "../../../control-plane/batches/run-batch.ts";
 import { FileNotFound, fileStoreUnavailable } from "../../../control-plane/files/errors.ts";
 import type { AccountId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { answer, type BatchWorld, never, numberOf, openBatchWorld, request, requests } from "./batch-world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let world: BatchWorld["world"];
 let folder: string;
 let files: BatchWorld["files"];
@@ -24,7 +24,7 @@ let runOnce: BatchWorld["runOnce"];
 let state: BatchWorld["state"];
 let idsOf: BatchWorld["idsOf"];
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 beforeEach(async () => {
   const opened = await openBatchWorld(postgres);

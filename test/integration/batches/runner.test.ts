@@ -14,11 +14,11 @@ import { createBatchQueue } from "../../../control-plane/jobs/batch-queue.ts";
 import { createBatchStore } from "../../../control-plane/store/work/batch-store.ts";
 import { query } from "../../e2e/spine/database.ts";
 import { insist } from "../../fakes/job-stores.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld, patience } from "../billing/world.ts";
 import { models, requests, routes } from "./batch-world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let world: Awaited<ReturnType<typeof openWorld>>;
 let store: BatchStore;
 let caller: Caller;
@@ -26,7 +26,7 @@ let caller: Caller;
 let begun: string[];
 let gate: PromiseWithResolvers<void>;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

@@ -3,13 +3,13 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import type { BatchId } from "../../../control-plane/batches/batch.ts";
 import type { LineWork } from "../../../control-plane/batches/line.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { answer, type BatchWorld, numberOf, openBatchWorld, requests } from "./batch-world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let at: BatchWorld;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 beforeEach(async () => {
   at = await openBatchWorld(postgres);

@@ -9,12 +9,12 @@ import { DatabaseUnavailable } from "../../../control-plane/service-error.ts";
 import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
 import { ledgerLines } from "../../../control-plane/store/money/usage-lines.ts";
 import type { AccountId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { handClock, log, openWorld, usageRecord, type World } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

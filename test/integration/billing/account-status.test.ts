@@ -4,13 +4,13 @@ import { monthOf, monthStartMs } from "../../../control-plane/billing/period.ts"
 import type { AccountStatusStore } from "../../../control-plane/billing/store.ts";
 import { createAccountStatusStore } from "../../../control-plane/store/money/account-status-store.ts";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { type BillingWorld, by, openBillingWorld, spend, usd } from "./billing-world.ts";
 import { log, usageRecord } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

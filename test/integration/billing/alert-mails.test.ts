@@ -6,17 +6,17 @@ import { createSmtp } from "../../../control-plane/mail/smtp.ts";
 import { createMailStore } from "../../../control-plane/store/work/mail-store.ts";
 import { type AccountId, randomId } from "../../../proto/ids.ts";
 import { startMailServer, type TestMailServer } from "../../fakes/mail-server.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { type BillingWorld, by, openBillingWorld, usd } from "./billing-world.ts";
 import { log, usageRecord } from "./world.ts";
 
 const from = "Stoker <stoker@example.com>";
 const mail = { makeId: () => `mail_${randomId(20)}`, billingUrl: "https://stoker.example.com/console/billing" };
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let server: TestMailServer;
 beforeAll(async () => {
-  [postgres, server] = await Promise.all([startPostgres(), startMailServer("a secret: 1/2")]);
+  [postgres, server] = await Promise.all([sharedPostgres(), startMailServer("a secret: 1/2")]);
 });
 beforeEach(() => {
   server.refuse = undefined;

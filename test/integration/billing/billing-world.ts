@@ -10,7 +10,7 @@ import type {
 } from "../../../control-plane/billing/payments.ts";
 import { createBilling } from "../../../control-plane/wiring/billing.ts";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { TestPostgres } from "../../fakes/postgres.ts";
+import type { TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld, usageRecord } from "./world.ts";
 
 export const usd = 1_000_000_000n;
@@ -64,7 +64,7 @@ export const spend = (world: BillingWorld, account: AccountId, nanoUsd: bigint) 
 
 export type BillingWorld = Awaited<ReturnType<typeof openBillingWorld>>;
 
-export async function openBillingWorld(postgres: TestPostgres) {
+export async function openBillingWorld(postgres: TestDatabases) {
   const world = await openWorld(postgres);
   const provider = new FakeProvider();
   let nowMs = Date.now();

@@ -4,12 +4,12 @@ import { createEndUsers } from "../../../control-plane/billing/end-users.ts";
 import { openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createEndUserStore, withEndUserIds } from "../../../control-plane/store/money/end-user-store.ts";
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld, tokenPrice, usageRecord, type World } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -3,12 +3,12 @@ import { createFunds } from "../../../control-plane/billing/funds.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { createFundsStore } from "../../../control-plane/store/money/funds-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld, tokenPrice, usageRecord, wholeBooks } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

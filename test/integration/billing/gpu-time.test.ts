@@ -15,7 +15,7 @@ import { createUsageStore } from "../../../control-plane/store/money/usage-store
 import { asleepMinuteId } from "../../../proto/gpu-minute.ts";
 import type { AccountId, HostId } from "../../../proto/ids.ts";
 import { randomId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { addInstance, addSibling, type InstanceOptions, minutesOf } from "./gpu-instances.ts";
 import { openWorld, type World, wholeBooks } from "./world.ts";
 
@@ -27,11 +27,11 @@ const usd = 1_000_000_000n;
 const sixAnHour = 6n * usd;
 const cents = (n: number) => BigInt(n) * 10_000_000n;
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let world: World;
 let nowMs: number;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

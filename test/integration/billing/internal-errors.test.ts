@@ -8,12 +8,12 @@ import { monthScopes } from "../../../control-plane/billing/scopes.ts";
 import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { handClock, log, openWorld, patience, tokenPrice, usageRecord, type World } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -8,15 +8,15 @@ import { createProjectStore } from "../../../control-plane/store/accounts/projec
 import { createLimitAlertStore } from "../../../control-plane/store/money/limit-alert-store.ts";
 import { createWebhookDeliveryStore } from "../../../control-plane/store/work/webhook-delivery-store.ts";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { verified } from "../../fakes/webhook-receiver.ts";
 import { openWebhooks } from "../webhooks/world.ts";
 import { type BillingWorld, by, openBillingWorld, usd } from "./billing-world.ts";
 import { patience, usageRecord } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 
@@ -199,7 +199,7 @@ describe("the call of an alert", () => {
   it("is signed, names account and amounts, and is a delivery that can be read and replayed", async () => {
     const webhooks = await openWebhooks(postgres);
     const account = await webhooks.account(100n * usd);
-    const billing = await openBillingWorld({ migratedDatabase: async () => webhooks.url } as TestPostgres);
+    const billing = await openBillingWorld({ migratedDatabase: async () => webhooks.url } as TestDatabases);
     const to = await webhooks.check(`${webhooks.receiver.origin}/alerts`);
     await billing.billing.paying.setAlertTarget(account, to, by);
     await billing.billing.limits.setAccount(account, 10n * usd, by);

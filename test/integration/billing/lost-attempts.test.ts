@@ -13,13 +13,13 @@ import {
   randomId,
 } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { testHost } from "../../fakes/seals.ts";
 import { ask, handClock, log, openWorld, patience, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

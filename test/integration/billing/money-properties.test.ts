@@ -13,12 +13,12 @@ import type { AccountId, BudgetId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import { longer } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ask, handClock, log, openWorld, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -4,13 +4,13 @@ import { createUsageQueries } from "../../../control-plane/billing/usage-queries
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { createUsageStore } from "../../../control-plane/store/money/usage-store.ts";
 import type { KeyId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { by, openBillingWorld, usd } from "./billing-world.ts";
 import { usageRecord } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

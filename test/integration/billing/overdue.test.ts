@@ -3,12 +3,12 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import type { LeaseStore } from "../../../control-plane/billing/store.ts";
 import { DatabaseUnavailable } from "../../../control-plane/service-error.ts";
 import { nano } from "../../../proto/money.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ask, handClock, openWorld } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

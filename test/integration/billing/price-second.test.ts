@@ -7,7 +7,7 @@ import { createPriceStore } from "../../../control-plane/store/money/price-store
 import { refreshOn } from "../../../control-plane/wiring/refresh-loop.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld } from "./world.ts";
 
 /** Prices and when they begin. So far apart that a machine that stands still for a moment sees both, and far from the next reading of all. */
@@ -15,9 +15,9 @@ const steps = [
   [2n, 2_000],
   [3n, 5_000],
 ] as const;
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -3,12 +3,12 @@ import { createDiscounts } from "../../../control-plane/billing/discounts.ts";
 import { createPriceBook } from "../../../control-plane/billing/price-book.ts";
 import { createPriceStore } from "../../../control-plane/store/money/price-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -7,12 +7,12 @@ import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { createProviderStore } from "../../../control-plane/store/money/provider-store.ts";
 import { type AccountId, type DeploymentId, randomId } from "../../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../../proto/money.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld, patience, usageRecord, type World, wholeBooks } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { ticketSeals } from "../../../control-plane/accounts/seals.ts";
 import { createQuarantineDesk } from "../../../control-plane/billing/quarantine-desk.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { recordOf, sealedText, testHost } from "../../fakes/seals.ts";
 import { openWorld, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

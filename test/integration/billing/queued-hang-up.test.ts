@@ -7,14 +7,14 @@ import { signTicket } from "../../../proto/ticket.ts";
 import { instanceId, openCall, startDataPath, ticketFor, ticketKey } from "../../fakes/data-path.ts";
 import { startFakeEngine } from "../../fakes/engine.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { testHost, testSeals } from "../../fakes/seals.ts";
 import { pendingRecords } from "../../fakes/usage-record.ts";
 import { ask, openWorld, patience, wholeBooks } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

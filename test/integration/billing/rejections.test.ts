@@ -7,12 +7,12 @@ import { createRetentionStore } from "../../../control-plane/store/core/retentio
 import { createRejectionStore } from "../../../control-plane/store/money/rejection-store.ts";
 import { createRequestLogStore } from "../../../control-plane/store/money/request-log-store.ts";
 import type { AccountId, KeyId, RequestId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld, usageRecord } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

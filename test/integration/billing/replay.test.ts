@@ -9,12 +9,12 @@ import { createFundsStore } from "../../../control-plane/store/money/funds-store
 import { setMonthlyLimit } from "../../../control-plane/store/money/limit-store.ts";
 import { type BudgetId, type LeaseId, type ReplicaId, type RequestId, randomId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld, tokenPrice, usageRecord, wholeBooks } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -8,12 +8,12 @@ import { ensureMoneyMonths } from "../../../control-plane/store/money/money-mont
 import { createRequestLogStore } from "../../../control-plane/store/money/request-log-store.ts";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { EndReason } from "../../../proto/usage.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld, usageRecord } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -7,13 +7,13 @@ import { createUsageSeals } from "../../../control-plane/billing/usage-seals.ts"
 import { createInvoiceKeyStore, createUsageSealStore } from "../../../control-plane/store/money/usage-seal-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { checkInvoice } from "../../../proto/invoice-check.ts";
-import type { TestPostgres } from "../../fakes/postgres.ts";
+import type { TestDatabases } from "../../fakes/postgres.ts";
 import { type BillingWorld, openBillingWorld } from "./billing-world.ts";
 import { log } from "./world.ts";
 
 export const nextMonth = () => Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth() + 1, 1, 4);
 
-export async function openSeals(postgres: TestPostgres) {
+export async function openSeals(postgres: TestDatabases) {
   const world = await openBillingWorld(postgres);
   /** One more control plane. Records are sealed as soon as they are settled. */
   const makeSeals = (items = 1_000, settledAfterMs = 0, minAgeMs = 0) => {

@@ -10,13 +10,13 @@ import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { ledgerLines, monthLines } from "../../../control-plane/store/money/usage-lines.ts";
 import type { AccountId, BudgetId, KeyId, LeaseId } from "../../../proto/ids.ts";
 import { longer } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { booksOf, createSpecifiedBooks, type Seed } from "./specified-books.ts";
 import { openWorld, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -5,13 +5,13 @@ import { createManualPayments } from "../../../control-plane/payments/manual.ts"
 import { createAccountStatusStore } from "../../../control-plane/store/money/account-status-store.ts";
 import { createChargeStore } from "../../../control-plane/store/money/charge-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { type BillingWorld, by, openBillingWorld, spend, usd } from "./billing-world.ts";
 import { log } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import type { SettledRecord } from "../../../control-plane/billing/record.ts";
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
 import { type UsageValues, usageFieldList } from "../../../proto/usage-record.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { columnsOf } from "./specified-books.ts";
 import { openWorld, type World } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

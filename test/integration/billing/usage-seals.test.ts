@@ -16,7 +16,7 @@ import { adapterPercent, discountedRates, surchargedRates } from "../../../proto
 import type { ServiceTier } from "../../../proto/service-tier.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import { longer } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { by, usd } from "./billing-world.ts";
 import {
   closeMonth,
@@ -30,9 +30,9 @@ import {
 } from "./seals-world.ts";
 import { log, patience, type RecordTerms, usageRecord } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 

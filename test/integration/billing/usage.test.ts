@@ -14,12 +14,12 @@ import { createRequestLogStore } from "../../../control-plane/store/money/reques
 import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
 import type { DeploymentId, KeyId, RequestId } from "../../../proto/ids.ts";
 import type { EndReason } from "../../../proto/usage.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld, tokenPrice, usageRecord, type World } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

@@ -8,15 +8,15 @@ import { createGpuTimeStore } from "../../../control-plane/store/money/gpu-time-
 import { createProviderStore } from "../../../control-plane/store/money/provider-store.ts";
 import type { HostId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { usd } from "./billing-world.ts";
 import { addInstance, minutesOf } from "./gpu-instances.ts";
 import { closeMonth, openSeals, publicKeys, type SealsWorld, settle, verdictOf } from "./seals-world.ts";
 import { log, usageRecord } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 

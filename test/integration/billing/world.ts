@@ -1,4 +1,4 @@
-// A migrated database with accounts, and usage records as agents write them. One cluster per test file, one database per test.
+// A migrated database with accounts, and usage records as agents write them. One database per test.
 import { randomBytes } from "node:crypto";
 import { pino } from "pino";
 import { Registry } from "prom-client";
@@ -36,7 +36,7 @@ import type { ServiceTier } from "../../../proto/service-tier.ts";
 import type { TicketProvider } from "../../../proto/ticket.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import { ticketFor } from "../../fakes/data-path.ts";
-import type { TestPostgres } from "../../fakes/postgres.ts";
+import type { TestDatabases } from "../../fakes/postgres.ts";
 import { recordOf, testHost, testSeals } from "../../fakes/seals.ts";
 
 export const log = pino({ level: process.env["TEST_LOG"] ?? "silent" });
@@ -47,7 +47,7 @@ export const tokenPrice = 1_000n;
 
 export type World = Awaited<ReturnType<typeof openWorld>>;
 
-export async function openWorld(postgres: TestPostgres) {
+export async function openWorld(postgres: TestDatabases) {
   const url = await postgres.migratedDatabase();
   const { db, pool, close } = openDatabase(url, { maxConnections: 20, log });
   const registry = new Registry();

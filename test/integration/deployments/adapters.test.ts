@@ -11,13 +11,13 @@ import { createCatalogStore } from "../../../control-plane/store/models/catalog-
 import { noAdapters } from "../../../proto/engine-args.ts";
 import type { AccountId, AdapterId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, freeTime, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 30_000, interval: 25 };
 const bob = { account: "u:bob" as AccountId, displayName: "bob", suspendReason: null };
 const rates = { input: 21n, cachedInput: 10n, output: 40n };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let agent: FakeAgent;
 let base: DeploymentId;
@@ -28,7 +28,7 @@ const said = new Map<string, object>([
 ]);
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   replica = await startReplica(await postgres.migratedDatabase());
   agent = await startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: "host-1", gpus: 4 });
   agent.connect();

@@ -8,17 +8,17 @@ import { createCatalogStore } from "../../../control-plane/store/models/catalog-
 import { createModelMetaStore } from "../../../control-plane/store/models/model-meta-store.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
 const bob = "u:bob" as AccountId;
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let agent: FakeAgent;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

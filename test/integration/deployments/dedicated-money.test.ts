@@ -2,13 +2,13 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "v
 import { requireFunds, type TimeHolds } from "../../../control-plane/deployments/dedicated-money.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 

@@ -5,15 +5,15 @@ import { createContainerStore } from "../../../control-plane/store/deployments/c
 import { readSpecs } from "../../../control-plane/store/deployments/deployment-specs.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
 import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
 
 const ended = 5_000;
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   replica = await startReplica(await postgres.migratedDatabase());
 });
 afterAll(async () => {

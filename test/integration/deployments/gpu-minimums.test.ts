@@ -3,17 +3,17 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 30_000, interval: 50 };
 const bob = { account: "u:bob" as AccountId, displayName: "bob", suspendReason: null };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replicas: Replica[];
 let agents: FakeAgent[];
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   const url = await postgres.migratedDatabase();
   replicas = [await startReplica(url, { owner: "a" }), await startReplica(url, { owner: "b" })];
   const [one, two] = replicas as [Replica, Replica];

@@ -6,7 +6,7 @@ import { createDeployment, type Owner, versionOf } from "../../../control-plane/
 import type { HostClockLimits } from "../../../control-plane/fleet/host-clocks.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres } from "../../fakes/postgres.ts";
 import { freeTime, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
 
 export const wait = { timeout: 30_000, interval: 50 };
@@ -27,7 +27,7 @@ export type GpuWorld = Awaited<ReturnType<typeof startGpuWorld>>;
 
 /** `limits`: of the hosts' clocks; by default the real ones. */
 export async function startGpuWorld(limits?: HostClockLimits) {
-  const postgres = await startPostgres();
+  const postgres = await sharedPostgres();
   const url = await postgres.migratedDatabase();
   const options = limits ? { limits } : {};
   const first = await startReplica(url, { owner: "a", ...options });

@@ -10,15 +10,15 @@ import { createDeploymentStore } from "../../../control-plane/store/deployments/
 import { createFleetStore } from "../../../control-plane/store/fleet/fleet-store.ts";
 import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
 import { type HostId, type InstanceId, randomId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada } from "../fleet/replica.ts";
 
 const log = pino({ level: "silent" });
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let database: OpenDatabase;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   const url = await postgres.migratedDatabase();
   database = openDatabase(url, { maxConnections: 2, log });
   await database.db

@@ -8,14 +8,14 @@ import { type OpenDatabase, openDatabase } from "../../../control-plane/store/co
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
 import { createMeasuredMemoryStore } from "../../../control-plane/store/deployments/measured-memory-store.ts";
 import { type HostId, type InstanceId, randomId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, gpuDefaults } from "../fleet/replica.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let database: OpenDatabase;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   database = openDatabase(await postgres.migratedDatabase(), {
     maxConnections: 2,
     log: pino({ level: "silent" }),

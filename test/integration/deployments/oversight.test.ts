@@ -14,18 +14,18 @@ import { createOversightStore } from "../../../control-plane/store/deployments/o
 import { createTopStore } from "../../../control-plane/store/deployments/top-store.ts";
 import { createHostOperationStore } from "../../../control-plane/store/fleet/host-operation-store.ts";
 import { type AccountId, type DeploymentId, type HostId, type InstanceId, randomId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 
 const log = pino({ level: "silent" });
 const [ada, bob] = ["u:ada", "u:bob"] as [AccountId, AccountId];
 const operator = { by: "u:operator", ip: "203.0.113.9", note: "the engine hangs" };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let database: OpenDatabase;
 let oversight: Oversight;
 const viewed: AccountId[] = [];
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 

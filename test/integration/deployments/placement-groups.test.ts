@@ -16,7 +16,7 @@ import { createReserveStore } from "../../../control-plane/store/deployments/gpu
 import { createFleetStore } from "../../../control-plane/store/fleet/fleet-store.ts";
 import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import { gib, gpu, inventory } from "../../fakes/fleet-records.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 
 const seed = Number(process.env["STOKER_PROPERTY_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 const rounds = 30;
@@ -24,11 +24,11 @@ const accounts = ["u:ada", "u:bob"] as AccountId[];
 const log = pino({ level: "silent" });
 const gpusPerHost = 4;
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 const closing: (() => Promise<void>)[] = [];
 beforeAll(async () => {
   process.stderr.write(`placement-groups: STOKER_PROPERTY_SEED=${seed}\n`);
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(async () => {
   for (const close of closing) await close();

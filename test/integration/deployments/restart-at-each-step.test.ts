@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { deleteDeployment } from "../../../control-plane/deployments/change.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 30_000, interval: 50 };
@@ -17,12 +17,12 @@ const coming = {
   loading: "deploying",
   ready: "deployed",
 } as const;
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 const replicas: Replica[] = [];
 const agents: FakeAgent[] = [];
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(async () => {
   for (const agent of agents) await agent.close();

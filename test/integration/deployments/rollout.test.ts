@@ -5,16 +5,16 @@ import { deploymentVersions, versionToReturnTo } from "../../../control-plane/de
 import type { InstanceReport } from "../../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let agent: FakeAgent;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
 
 const act = { by: "u:operator", ip: "127.0.0.1", note: "one company" };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   replica = await startReplica(await postgres.migratedDatabase());
 });
 afterAll(async () => {

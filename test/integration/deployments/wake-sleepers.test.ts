@@ -3,17 +3,17 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let agent: FakeAgent;
 let id: DeploymentId;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   replica = await startReplica(await postgres.migratedDatabase());
   agent = await startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: "host-1" });
   agent.connect();

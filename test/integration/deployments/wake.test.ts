@@ -4,18 +4,18 @@ import { startDeployment, stopDeployment, updateDeployment } from "../../../cont
 import { createWaker } from "../../../control-plane/deployments/wake.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, freeTime, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let other: Replica;
 let agent: FakeAgent;
 let id: DeploymentId;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   const url = await postgres.migratedDatabase();
   replica = await startReplica(url);
   other = await startReplica(url, { owner: "b" });

@@ -11,15 +11,15 @@ import { FileNotFound } from "../../../control-plane/files/errors.ts";
 import { createFiles } from "../../../control-plane/files/files.ts";
 import { createFileStore } from "../../../control-plane/store/work/file-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let world: Awaited<ReturnType<typeof openWorld>>;
 let folder: string;
 let account: AccountId;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 beforeEach(async () => {
   world = await openWorld(postgres);

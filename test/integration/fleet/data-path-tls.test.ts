@@ -4,19 +4,19 @@ import type { HostId } from "../../../proto/ids.ts";
 import type { OwnCertificate } from "../../../proto/peer-tls.ts";
 import { type FakeAgent, type FakeAgentOptions, identityOf, startFakeAgent } from "../../fakes/agent-session.ts";
 import { type DataPath, startDataPath } from "../../fakes/data-path.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { changingTls } from "../../fakes/secure-data-path.ts";
 import { type Replica, startReplica } from "./replica.ts";
 
 const wait = { timeout: 30_000, interval: 50 };
 const act = { by: "u:operator", ip: "10.0.0.1", note: "a test" };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let url: string;
 let ends: (() => Promise<unknown>)[] = [];
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

@@ -10,20 +10,20 @@ import { fleetClient, type TlsParts } from "../../../agent/session/wire.ts";
 import type { HostId } from "../../../proto/ids.ts";
 import { type FakeAgent, type FakeAgentOptions, startFakeAgent } from "../../fakes/agent-session.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { type Replica, scaledLimits, startReplica } from "./replica.ts";
 
 const wait = { timeout: 30_000, interval: 50 };
 const act = { by: "u:operator", ip: "10.0.0.1", note: "a test" };
 const limit = () => AbortSignal.timeout(20_000);
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let url: string;
 let folder: string;
 let replicas: Replica[] = [];
 let agents: FakeAgent[] = [];
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

@@ -5,16 +5,16 @@ import type { Gpu } from "../../../control-plane/fleet/host.ts";
 import type { HostLive } from "../../../control-plane/fleet/live.ts";
 import type { HostId } from "../../../proto/ids.ts";
 import { gpu, inventory } from "../../fakes/fleet-records.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { type Replica, startReplica } from "./replica.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 const act = { by: "u:ada", ip: "203.0.113.7", note: "reseated" };
 const fault = { isHealthy: false, unhealthyReason: "Xid 79: it has fallen off the bus", faultId: "xid:79:b1:7" };
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   replica = await startReplica(await postgres.migratedDatabase());
 });
 afterAll(async () => {

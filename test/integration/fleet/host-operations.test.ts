@@ -2,17 +2,17 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { type Replica, startReplica } from "./replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
 const act = { by: "u:operator", ip: "127.0.0.1", note: "new fans" };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 let agents: FakeAgent[];
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

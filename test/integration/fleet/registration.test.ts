@@ -3,13 +3,13 @@ import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import type { HostId } from "../../../proto/ids.ts";
 import { gpu, inventory } from "../../fakes/fleet-records.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { type Replica, startReplica } from "./replica.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   replica = await startReplica(await postgres.migratedDatabase());
 });
 afterEach(() => void vi.useRealTimers());

@@ -2,17 +2,17 @@
 // operator's decision makes what the backup contains known again.
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { type Replica, startReplica } from "./replica.ts";
 
 const wait = { timeout: 30_000, interval: 50 };
 const act = { by: "u:operator", ip: "10.0.0.1", note: "a test" };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica | undefined;
 let agent: FakeAgent | undefined;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 afterEach(async () => {

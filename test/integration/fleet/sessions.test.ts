@@ -4,19 +4,19 @@ import { instanceLogs } from "../../../control-plane/fleet/instance-logs.ts";
 import type { HostId, InstanceId } from "../../../proto/ids.ts";
 import { writeUsageBatch } from "../../../proto/usage-record.ts";
 import { type FakeAgent, type FakeAgentOptions, startFakeAgent } from "../../fakes/agent-session.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { startTcpLink } from "../../fakes/tcp-link.ts";
 import { spooled } from "../../fakes/usage-record.ts";
 import { ada, type Replica, scaledLimits, startReplica } from "./replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let url: string;
 let replicas: Replica[] = [];
 let agents: FakeAgent[] = [];
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

@@ -18,7 +18,7 @@ import type { AgentMessage__Output } from "../../../proto/gen/stoker/fleet/v1/Ag
 import type { ControlMessage__Output } from "../../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import { verifyTicket } from "../../../proto/ticket.ts";
 import { readUsageBatch } from "../../../proto/usage-record.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { testSeals } from "../../fakes/seals.ts";
 import { type Replica, startReplica } from "./replica.ts";
 
@@ -39,10 +39,10 @@ const read = (name: string): Said[] =>
 
 const { Session: session } = fleetService;
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let replica: Replica;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

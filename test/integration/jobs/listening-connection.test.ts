@@ -3,11 +3,11 @@ import type { EventEmitter } from "node:events";
 import { PostgresConnection } from "bullmq";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ListeningConnection } from "../../../control-plane/jobs/backend.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

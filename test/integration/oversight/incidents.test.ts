@@ -8,16 +8,16 @@ import { type OpenDatabase, openDatabase } from "../../../control-plane/store/co
 import { createIncidentStore } from "../../../control-plane/store/deployments/incident-store.ts";
 import { createOversightStore } from "../../../control-plane/store/deployments/oversight-store.ts";
 import type { HostId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 
 const log = pino({ level: "silent" });
 const reopenMs = 600_000;
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let database: OpenDatabase;
 let store: IncidentStore;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

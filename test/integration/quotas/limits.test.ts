@@ -12,12 +12,12 @@ import { type OpenDatabase, openDatabase } from "../../../control-plane/store/co
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
 import { createQuotas } from "../../../control-plane/wiring/quotas.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 
 const log = pino({ level: "silent" });
 const defaults = { rates: { concurrent: 200, tokensPerMinute: 5_000_000, weight: 1 }, gpus: { perType: 8 } };
 const act = { by: "u:operator", ip: "192.0.2.1", note: "decided" };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let open: OpenDatabase;
 let desk: ReturnType<typeof createLimitRequests>;
 let deployments: ReturnType<typeof createDeploymentStore>;
@@ -25,7 +25,7 @@ let account: AccountId;
 let serial = 0;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   const url = await postgres.migratedDatabase();
   open = openDatabase(url, { maxConnections: 20, log });
   desk = createLimitRequests(createQuotaStore(open.db), defaults);

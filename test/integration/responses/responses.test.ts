@@ -10,13 +10,13 @@ import type { RunResponse } from "../../../control-plane/responses/run-responses
 import type { ResponseLimits } from "../../../control-plane/responses/store.ts";
 import { createResponseService } from "../../../control-plane/wiring/responses.ts";
 import { randomId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { log, openWorld, patience } from "../billing/world.ts";
 
 const mib = 1024 ** 2;
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

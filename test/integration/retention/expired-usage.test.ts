@@ -8,12 +8,12 @@ import { createRetentionStore } from "../../../control-plane/store/core/retentio
 import { ensureMoneyMonths } from "../../../control-plane/store/money/money-months.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld, usageRecord, type World } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

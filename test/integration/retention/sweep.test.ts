@@ -6,18 +6,18 @@ import { sweepOld } from "../../../control-plane/retention/sweep.ts";
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createRetentionStore } from "../../../control-plane/store/core/retention-store.ts";
 import { query } from "../../e2e/spine/database.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 
 const log = pino({ level: "silent" });
 const nowMs = Date.UTC(2030, 5, 15);
 const minuteMs = 60_000;
 const { retention } = readRetention(undefined);
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let url: string;
 let database: OpenDatabase;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   url = await postgres.migratedDatabase();
   database = openDatabase(url, { maxConnections: 4, log });
   for (const text of [

@@ -7,7 +7,7 @@ import type { RequestRow, SeriesStore } from "../../../control-plane/series/stor
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createSeriesStore } from "../../../control-plane/store/fleet/series-store.ts";
 import type { AccountId, HostId, ReplicaId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 
 const log = pino({ level: "silent" });
 const [one, two] = ["replica-1", "replica-2"] as [ReplicaId, ReplicaId];
@@ -17,13 +17,13 @@ const hourMs = 60 * minuteMs;
 const nowMs = Date.now();
 const minuteAgo = (minutes: number) => Math.floor(nowMs / minuteMs - minutes) * minuteMs;
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let database: OpenDatabase;
 let store: SeriesStore;
 let series: SeriesReader;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {

@@ -4,12 +4,12 @@ import { createAliases } from "../../../control-plane/catalog/aliases.ts";
 import { createDirectory } from "../../../control-plane/catalog/directory.ts";
 import { createAliasStore } from "../../../control-plane/store/models/alias-store.ts";
 import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWorld, type World } from "../billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 

@@ -6,7 +6,7 @@ import { expect, it, vi } from "vitest";
 import { ensureMoneyMonths } from "../../../control-plane/store/money/money-months.ts";
 import { query } from "../../e2e/spine/database.ts";
 import { startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
-import type { TestPostgres } from "../../fakes/postgres.ts";
+import type { TestDatabases } from "../../fakes/postgres.ts";
 import { postgresPrograms } from "../../fakes/postgres-programs.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { startWebhookReceiver } from "../../fakes/webhook-receiver.ts";
@@ -242,7 +242,7 @@ async function insertTheRest(url: string): Promise<void> {
   );
 }
 
-const at = (url: string) => ({ migratedDatabase: async () => url }) as TestPostgres;
+const at = (url: string) => ({ migratedDatabase: async () => url }) as TestDatabases;
 
 async function asked(stack: Stack, method: string, path: string, body?: unknown, key?: string) {
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };

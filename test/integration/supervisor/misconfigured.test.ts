@@ -6,14 +6,14 @@ import { afterAll, expect, it } from "vitest";
 import { keepAlive } from "../../../scripts/supervisor/child.ts";
 import { untilReady } from "../../../scripts/supervisor/ready.ts";
 import { freePort } from "../../fakes/free-port.ts";
-import { startPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres } from "../../fakes/postgres.ts";
 
 const dataDir = mkdtempSync(join(tmpdir(), "stoker-misconfigured-"));
 for (const folder of ["run", "logs"]) mkdirSync(join(dataDir, folder));
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
 it("prints that the pepper is missing and where, and nothing else", async () => {
-  const postgres = await startPostgres();
+  const postgres = await sharedPostgres();
   const databaseUrl = await postgres.migratedDatabase();
   const secrets = join(dataDir, "secrets");
   const start = async (warn: (line: string) => void) =>

@@ -15,7 +15,7 @@ import {
   programsMajor,
   requireSameMajor,
 } from "../../../scripts/supervisor/upgrade-folders.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { postgresPrograms } from "../../fakes/postgres-programs.ts";
 
 const native = join(
@@ -97,9 +97,9 @@ describe("the folders of an upgrade", () => {
 const programs = await postgresPrograms("the copy of an upgrade");
 
 describe.runIf(programs)("the copy of an upgrade", () => {
-  let postgres: TestPostgres;
+  let postgres: TestDatabases;
   beforeAll(async () => {
-    postgres = await startPostgres();
+    postgres = await sharedPostgres();
   });
   afterAll(() => postgres.stop());
 

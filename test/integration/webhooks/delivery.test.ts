@@ -15,7 +15,7 @@ import { send } from "../../../control-plane/webhooks/send.ts";
 import { createTargets } from "../../../control-plane/webhooks/target.ts";
 import { type AccountId, type RequestId, randomId } from "../../../proto/ids.ts";
 import { isNightly, longer } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { startWebhookReceiver, type WebhookReceiver } from "../../fakes/webhook-receiver.ts";
 import { log, patience } from "../billing/world.ts";
 import { openWebhooks } from "./world.ts";
@@ -28,10 +28,10 @@ const claimedTwo = async (claimed: Promise<readonly string[]>) => {
   return ids;
 };
 const ample = new AccountLoad({ maxPerAccount: 8, maxBytes: mib, maxBytesPerAccount: mib }).capacity();
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let receiver: WebhookReceiver;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
   receiver = await startWebhookReceiver();
 });
 afterAll(async () => {

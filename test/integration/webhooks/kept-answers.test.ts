@@ -4,15 +4,15 @@ import { createWebhookDeliveryStore } from "../../../control-plane/store/work/we
 import { createWebhookJobStore } from "../../../control-plane/store/work/webhook-job-store.ts";
 import { AccountLoad, mib } from "../../../control-plane/webhooks/account-load.ts";
 import { randomId } from "../../../proto/ids.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openWebhooks } from "./world.ts";
 
 const plenty = { count: 100, bytes: mib };
 const place = { model: "m", url: "https://good.example/", host: "good.example", origin: "https://stoker.example.com" };
 const ample = new AccountLoad({ maxPerAccount: 8, maxBytes: mib, maxBytesPerAccount: mib }).capacity();
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 

@@ -3,14 +3,14 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { InsufficientFunds } from "../../../control-plane/billing/hold.ts";
 import { EngineOverloaded, upstreamBroken } from "../../../control-plane/inference/errors.ts";
 import { createProfileStore } from "../../../control-plane/store/accounts/profile-store.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { verified } from "../../fakes/webhook-receiver.ts";
 import { patience } from "../billing/world.ts";
 import { echo, openWebhooks } from "./world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres.stop());
 

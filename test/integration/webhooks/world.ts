@@ -10,7 +10,7 @@ import type { RunJob } from "../../../control-plane/webhooks/job.ts";
 import type { DeliveryRecord } from "../../../control-plane/webhooks/store.ts";
 import { createWebhookService } from "../../../control-plane/wiring/webhooks.ts";
 import { type AccountId, type RequestId, randomId } from "../../../proto/ids.ts";
-import type { TestPostgres } from "../../fakes/postgres.ts";
+import type { TestDatabases } from "../../fakes/postgres.ts";
 import { startWebhookReceiver } from "../../fakes/webhook-receiver.ts";
 import { log, openWorld, patience } from "../billing/world.ts";
 
@@ -23,7 +23,7 @@ export const echo: RunJob = async (job) => ({
 
 export type WebhookWorld = Awaited<ReturnType<typeof openWebhooks>>;
 
-export async function openWebhooks(postgres: TestPostgres, options: { readonly run?: RunJob } = {}) {
+export async function openWebhooks(postgres: TestDatabases, options: { readonly run?: RunJob } = {}) {
   const world = await openWorld(postgres);
   const receiver = await startWebhookReceiver();
   onTestFinished(() => receiver.close());
