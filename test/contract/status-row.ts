@@ -3,6 +3,7 @@
 import { expect } from "vitest";
 import { createHttp, type HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { apiKey, type FakePorts, fakePorts } from "../fakes/ports.ts";
+import { standIn } from "../fakes/stand-in.ts";
 
 export interface Row {
   readonly call: `${"GET" | "POST" | "PUT" | "PATCH" | "DELETE"} ${string}`;
@@ -49,31 +50,6 @@ export async function answerTo(row: Row) {
   });
   return answer;
 }
-
-/** Of the same shape as what `look` finds; functions and instances are looked up anew at each use, plain values are taken once. */
-function standIn<T extends object>(look: () => T): T {
-  return Object.fromEntries(
-    Object.entries(look()).map(([name, value]) => {
-      const now = () => (look() as Record<string, unknown>)[name];
-      if (isPlain(value)) return [name, standIn(now as () => object)];
-      if (typeof value === "function")
-        return [name, (...given: unknown[]) => Reflect.apply(now() as () => unknown, look(), given)];
-      return [name, typeof value === "object" && value !== null ? forwarder(now as () => object) : value];
-    }),
-  ) as T;
-}
-
-/** For an instance of a class, whose members are not its own. */
-const forwarder = (look: () => object) =>
-  new Proxy(look(), {
-    get: (_, name) => {
-      const value = Reflect.get(look(), name);
-      return typeof value === "function" ? value.bind(look()) : value;
-    },
-  });
-
-const isPlain = (value: unknown) =>
-  typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 
 type App = Awaited<ReturnType<typeof createHttp>>;
 type Paths = Record<string, Record<string, { readonly responses: Record<string, unknown> }>>;

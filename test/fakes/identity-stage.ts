@@ -3,6 +3,8 @@ import { onTestFinished } from "vitest";
 import { createApiTokens } from "../../control-plane/accounts/api-tokens.ts";
 import { createDataKeys } from "../../control-plane/accounts/data-keys.ts";
 import { keyMonthBudget } from "../../control-plane/billing/scopes.ts";
+import { AddressLimits, defaultAddressLimits } from "../../control-plane/http/connections/address-limits.ts";
+import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import type { NewProvider } from "../../control-plane/identity/providers.ts";
 import { readPlainHosts } from "../../control-plane/plain-hosts.ts";
 import { createTokenStore } from "../../control-plane/store/accounts/tokens-store.ts";
@@ -11,9 +13,11 @@ import { createAccountFeatures } from "../../control-plane/wiring/accounts.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import { log, openWorld } from "../integration/billing/world.ts";
-import { startEdge } from "./edge.ts";
+import { type Edge, startEdge } from "./edge.ts";
 import { startOidcServer } from "./oidc-server.ts";
-import type { TestPostgres } from "./postgres.ts";
+import { fakePorts } from "./ports.ts";
+import type { TestDatabases } from "./postgres.ts";
+import { standIn } from "./stand-in.ts";
 
 export const act = { by: "u:1", ip: "", note: "" };
 export const ip = "192.0.2.1";
@@ -68,8 +72,25 @@ export const rules = (change: Partial<NewProvider> & Pick<NewProvider, "issuer">
   ...change,
 });
 
+let current: HttpDeps | undefined;
+let shared: Promise<Edge> | undefined;
+
+/** Returns the edge of all stages of a file, which serves the newest one. */
+function edgeBefore(deps: HttpDeps): Promise<Edge> {
+  current = deps;
+  shared ??= startEdge({ agents: 0, change: () => standIn(() => current ?? deps) });
+  return shared;
+}
+
+/** Closes the edge of the file's stages. */
+export async function closeIdentityEdge(): Promise<void> {
+  const edge = await shared;
+  shared = undefined;
+  await edge?.close();
+}
+
 export async function identityStage(
-  postgres: TestPostgres,
+  postgres: TestDatabases,
   { isPlainAllowed = true, plainIssuers = [] as readonly string[] } = {},
 ) {
   const world = await openWorld(postgres);
@@ -99,11 +120,8 @@ export async function identityStage(
       plainIssuers,
     },
   });
-  const edge = await startEdge({
-    agents: 0,
-    change: (deps) => ({ ...deps, ...features, accounts, publicUrl: undefined }),
-  });
-  onTestFinished(() => edge.close());
+  const addresses = new AddressLimits(defaultAddressLimits, () => false);
+  const edge = await edgeBefore({ ...fakePorts().deps, ...features, accounts, addresses, publicUrl: undefined });
 
   async function addProvider(change: Partial<NewProvider> = {}) {
     const server = await startOidcServer();

@@ -4,15 +4,18 @@ import { createRecoveryCodes } from "../../control-plane/accounts/recovery-codes
 import { checkRecentSignIn, type Session } from "../../control-plane/accounts/sessions.ts";
 import { returnPath } from "../../control-plane/identity/return-path.ts";
 import type { AccountId } from "../../proto/ids.ts";
-import { act, Browser, identityStage, ip, rules, signIn } from "../fakes/identity-stage.ts";
+import { act, Browser, closeIdentityEdge, identityStage, ip, rules, signIn } from "../fakes/identity-stage.ts";
 import type { OidcServer } from "../fakes/oidc-server.ts";
-import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../fakes/postgres.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
-afterAll(() => postgres.stop());
+afterAll(async () => {
+  await closeIdentityEdge();
+  await postgres.stop();
+});
 
 const stage = (options?: { readonly isPlainAllowed?: boolean }) => identityStage(postgres, options);
 

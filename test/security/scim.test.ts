@@ -7,16 +7,19 @@ import { noRules } from "../../control-plane/accounts/key-rules.ts";
 import type { NewProvider } from "../../control-plane/identity/providers.ts";
 import { createChangeFeed } from "../../control-plane/store/core/change-feed.ts";
 import type { AccountId, MemberId, ProjectId } from "../../proto/ids.ts";
-import { act, identityStage, ip, signIn } from "../fakes/identity-stage.ts";
+import { act, closeIdentityEdge, identityStage, ip, signIn } from "../fakes/identity-stage.ts";
 import { promisedMs } from "../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../fakes/postgres.ts";
 import { log } from "../integration/billing/world.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
-afterAll(() => postgres.stop());
+afterAll(async () => {
+  await closeIdentityEdge();
+  await postgres.stop();
+});
 
 type Json = Record<string, unknown> & { readonly id?: string };
 

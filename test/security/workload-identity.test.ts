@@ -8,15 +8,18 @@ import { workloadLimits } from "../../control-plane/identity/workload-identities
 import type { WorkloadRule } from "../../control-plane/identity/workload-store.ts";
 import { createMemberStore } from "../../control-plane/store/accounts/member-store.ts";
 import type { AccountId, MemberId } from "../../proto/ids.ts";
-import { act, identityStage, ip } from "../fakes/identity-stage.ts";
+import { act, closeIdentityEdge, identityStage, ip } from "../fakes/identity-stage.ts";
 import { startOidcServer } from "../fakes/oidc-server.ts";
-import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../fakes/postgres.ts";
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
-afterAll(() => postgres.stop());
+afterAll(async () => {
+  await closeIdentityEdge();
+  await postgres.stop();
+});
 
 const audience = "https://stoker.example.com";
 const sub = "repo:acme/app:ref:refs/heads/main";
