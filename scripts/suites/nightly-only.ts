@@ -324,6 +324,11 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/responses/responses > stored responses",
     "contract/responses-client > the official client",
   ],
+  // Needs a program that Go builds in half a minute.
+  "integration/billing/stripe-mock": [
+    "integration/billing/stripe > opens one customer per account, and portal and checkout pages that return to the console",
+    "integration/billing/stripe > reads what is on file, and declines a payment that still asks for a payment method",
+  ],
   "integration/billing/projects": [
     "contract/project-statuses > projects",
     "integration/billing/scopes > limits of every scope",

@@ -1,145 +1,126 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Stripe } from "stripe";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { PaymentProvider } from "../../../control-plane/billing/payments.ts";
 import { createStripePayments } from "../../../control-plane/payments/stripe.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { freePort } from "../../fakes/free-port.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openBillingWorld, usd } from "./billing-world.ts";
 
 const webhookSecret = "whsec_test";
 const secretKey = "sk_test_123";
 const account = "u:1000000000001" as AccountId;
 
-let folder: string | undefined;
-let mock: ChildProcess | undefined;
-let apiBase: string | undefined;
-let postgres: TestPostgres;
-
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
-  const binary = stripeMock();
-  if (binary === undefined) return;
-  const port = await freePort();
-  mock = spawn(binary, ["-http-port", String(port)], { stdio: "ignore" });
-  apiBase = `http://127.0.0.1:${port}`;
-  const headers = { authorization: `Bearer ${secretKey}` };
-  await vi.waitFor(async () => expect((await fetch(`${apiBase}/v1/customers`, { headers })).status).toBe(200), {
-    timeout: 30_000,
-  });
-}, 600_000);
-afterAll(async () => {
-  mock?.kill();
-  if (folder) rmSync(folder, { recursive: true, force: true });
-  await postgres.stop();
+  postgres = await sharedPostgres();
 });
+afterAll(() => postgres.stop());
 
-/** Built from the Go module proxy; STRIPE_MOCK names one that is there already. */
-function stripeMock(): string | undefined {
-  const given = process.env["STRIPE_MOCK"];
-  if (given) return given;
-  folder = mkdtempSync(join(tmpdir(), "stripe-mock-"));
-  try {
-    const env = { ...process.env, GOBIN: folder };
-    execFileSync("go", ["install", "github.com/stripe/stripe-mock@latest"], { env, stdio: "ignore", timeout: 480_000 });
-    return join(folder, "stripe-mock");
-  } catch {
-    return undefined;
-  }
+/** An adapter before a server that sends `replies` by method and path, and the calls that it received. */
+async function beforeStripe(replies: Readonly<Record<string, (url: URL, form: URLSearchParams) => object>>) {
+  const calls: { readonly call: string; readonly form: Record<string, string>; readonly idempotencyKey: unknown }[] =
+    [];
+  const server = createHttpServer(async (request, response) => {
+    const url = new URL(request.url ?? "", "http://stripe.test");
+    const call = `${request.method} ${url.pathname}`;
+    const form = new URLSearchParams(Buffer.concat(await Array.fromAsync(request)).toString());
+    calls.push({ call, form: Object.fromEntries(form), idempotencyKey: request.headers["idempotency-key"] });
+    const reply = replies[call]?.(url, form);
+    response.statusCode = reply ? 200 : 404;
+    response.setHeader("content-type", "application/json").end(JSON.stringify(reply ?? { error: { message: call } }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { calls, stripe: createStripePayments({ secretKey, webhookSecret, apiBase: `http://127.0.0.1:${port}` }) };
 }
 
-const adapter = (): PaymentProvider => createStripePayments({ secretKey, webhookSecret, apiBase });
+const list = (...data: object[]) => ({ object: "list", data, has_more: false });
+const order = { account, customer: "cus_1", amountCents: 2000, chargeId: "chg_3", purpose: "topup" as const };
+const card = list({ id: "pm_1", object: "payment_method" });
 
-describe("the stripe adapter against stripe-mock", () => {
-  const proven = (context: { skip(note: string): never }): void => {
-    if (apiBase !== undefined) return;
-    console.warn("NOT PROVEN: Stripe's calls (no Go >= 1.22 to build stripe-mock with, and no STRIPE_MOCK)");
-    context.skip("no stripe-mock");
-  };
+const adapter = (): PaymentProvider => createStripePayments({ secretKey, webhookSecret, apiBase: undefined });
 
-  it("opens a customer, a portal and a checkout page", async (context) => {
-    proven(context);
-    const customer = await adapter().openCustomer(account, "ada@example.com");
-    expect(customer).toMatch(/^cus_/);
-    expect(await adapter().portal(customer, "https://stoker.example/billing")).toMatch(/^https:/);
-    const order = { account, customer, amountCents: 2000 };
-    await expect(adapter().checkout(order, "https://stoker.example/billing")).resolves.toBeDefined();
+describe("the stripe adapter", () => {
+  it("opens one customer per account, and portal and checkout pages that return to the console", async () => {
+    const { stripe, calls } = await beforeStripe({
+      "POST /v1/customers": () => ({ object: "customer", id: "cus_1" }),
+      "POST /v1/billing_portal/sessions": () => ({ url: "https://stripe.example/portal" }),
+      "POST /v1/checkout/sessions": () => ({ url: "https://stripe.example/checkout" }),
+    });
+    const returnUrl = "https://stoker.example/billing";
+    expect(await stripe.openCustomer(account, "ada@example.com")).toBe("cus_1");
+    expect(await stripe.portal("cus_1", returnUrl)).toBe("https://stripe.example/portal");
+    expect(await stripe.checkout(order, returnUrl)).toBe("https://stripe.example/checkout");
+    const [customer, portal, checkout] = calls;
+    expect(customer).toMatchObject({
+      form: { email: "ada@example.com", "metadata[stoker_account]": account },
+      idempotencyKey: `customer/${account}`,
+    });
+    expect(portal?.form).toEqual({ customer: "cus_1", return_url: returnUrl });
+    expect(checkout?.form).toMatchObject({
+      customer: "cus_1",
+      mode: "payment",
+      "line_items[0][price_data][currency]": "usd",
+      "line_items[0][price_data][unit_amount]": "2000",
+      "payment_intent_data[metadata][stoker_account]": account,
+      "payment_intent_data[setup_future_usage]": "off_session",
+      success_url: returnUrl,
+    });
   });
 
-  it("reads what is on file and charges it off session", async (context) => {
-    proven(context);
-    const customer = await adapter().openCustomer(account, "");
-    expect(await adapter().onFile(customer ?? "")).toMatchObject({ hasPaymentMethod: true });
-    const order = { account, customer, amountCents: 2000, chargeId: "chg_1", purpose: "topup" as const };
-    // The mock keeps no state: its payment is always one that still asks for a payment method.
-    expect(await adapter().charge(order)).toEqual({ kind: "declined", why: "requires_payment_method" });
+  it("reads what is on file, and declines a payment that still asks for a payment method", async () => {
+    const { stripe, calls } = await beforeStripe({
+      "GET /v1/customers/cus_1/payment_methods": () => card,
+      "GET /v1/customers/cus_1": () => ({ object: "customer", id: "cus_1", address: { country: "DE" } }),
+      "POST /v1/payment_intents": () => ({ object: "payment_intent", id: "pi_1", status: "requires_payment_method" }),
+    });
+    expect(await stripe.onFile("cus_1")).toEqual({ hasPaymentMethod: true, hasBillingAddress: true });
+    expect(await stripe.charge(order)).toEqual({ kind: "declined", why: "requires_payment_method" });
+    expect(calls.at(-1)).toMatchObject({
+      form: { amount: "2000", currency: "usd", payment_method: "pm_1", off_session: "true", confirm: "true" },
+      idempotencyKey: "chg_3",
+    });
   });
 });
 
 it("an account that Stripe does not know has nothing on file, which is not a refusal", async () => {
-  const order = { account, customer: null, amountCents: 2000, chargeId: "chg_2", purpose: "topup" as const };
-  expect(await adapter().charge(order)).toEqual({ kind: "nothing_on_file" });
+  expect(await adapter().charge({ ...order, customer: null })).toEqual({ kind: "nothing_on_file" });
 });
 
 it("a payment that is pending has an id, by which it is looked up", async () => {
-  const asked: string[] = [];
-  const server = createHttpServer((request, response) => {
-    asked.push(`${request.method} ${request.url?.split("?")[0]}`);
-    request.resume();
-    const status = request.method === "POST" ? "processing" : "succeeded";
-    const isList = request.url?.includes("payment_methods") ?? false;
-    const answer = isList
-      ? { object: "list", data: [{ id: "pm_1", object: "payment_method" }] }
-      : { id: "pi_7", object: "payment_intent", status };
-    response.setHeader("content-type", "application/json").end(JSON.stringify(answer));
+  const intent = { object: "payment_intent", id: "pi_7" };
+  const { stripe, calls } = await beforeStripe({
+    "GET /v1/customers/cus_1/payment_methods": () => card,
+    "POST /v1/payment_intents": () => ({ ...intent, status: "processing" }),
+    "GET /v1/payment_intents/pi_7": () => ({ ...intent, status: "succeeded" }),
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  try {
-    const { port } = server.address() as AddressInfo;
-    const stripe = createStripePayments({ secretKey, webhookSecret, apiBase: `http://127.0.0.1:${port}` });
-    const order = { account, customer: "cus_1", amountCents: 2000, chargeId: "chg_3", purpose: "topup" as const };
-    expect(await stripe.charge(order)).toEqual({ kind: "pending", paymentId: "pi_7" });
-    expect(await stripe.outcomeOf("pi_7")).toEqual({ kind: "paid", paymentId: "pi_7" });
-    expect(asked.slice(1)).toEqual(["POST /v1/payment_intents", "GET /v1/payment_intents/pi_7"]);
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
+  expect(await stripe.charge(order)).toEqual({ kind: "pending", paymentId: "pi_7" });
+  expect(await stripe.outcomeOf("pi_7")).toEqual({ kind: "paid", paymentId: "pi_7" });
+  expect(calls.slice(1).map(({ call }) => call)).toEqual(["POST /v1/payment_intents", "GET /v1/payment_intents/pi_7"]);
 });
 
 it("a payment whose answer nobody heard is found by its charge, over pages, and nothing is ordered for it", async () => {
-  const asked: string[] = [];
-  const server = createHttpServer((request, response) => {
-    const url = new URL(request.url ?? "", "http://stripe.test");
-    asked.push(`${request.method} ${url.pathname}`);
-    const isFirst = !url.searchParams.has("starting_after");
-    const intent = (id: string, charge: string) => ({
-      ...{ id, object: "payment_intent", status: "succeeded" },
-      metadata: { stoker_charge: charge },
-    });
-    const data = isFirst ? [intent("pi_1", "chg_1")] : [intent("pi_2", "chg_2")];
-    response
-      .setHeader("content-type", "application/json")
-      .end(JSON.stringify({ object: "list", url: "/v1/payment_intents", data, has_more: isFirst }));
+  const intent = (id: string, charge: string) => ({
+    ...{ id, object: "payment_intent", status: "succeeded" },
+    metadata: { stoker_charge: charge },
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  try {
-    const { port } = server.address() as AddressInfo;
-    const stripe = createStripePayments({ secretKey, webhookSecret, apiBase: `http://127.0.0.1:${port}` });
-    const order = { account, customer: "cus_1", amountCents: 2000, purpose: "topup" as const, orderedAtMs: Date.now() };
-    expect(await stripe.find({ ...order, chargeId: "chg_2" })).toEqual({ kind: "paid", paymentId: "pi_2" });
-    expect(await stripe.find({ ...order, chargeId: "chg_3" })).toBeUndefined();
-    expect(new Set(asked)).toEqual(new Set(["GET /v1/payment_intents"]));
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
+  const { stripe, calls } = await beforeStripe({
+    "GET /v1/payment_intents": ({ searchParams }) =>
+      searchParams.has("starting_after")
+        ? list(intent("pi_2", "chg_2"))
+        : { ...list(intent("pi_1", "chg_1")), url: "/v1/payment_intents", has_more: true },
+  });
+  const lost = { ...order, orderedAtMs: Date.now() };
+  expect(await stripe.find({ ...lost, chargeId: "chg_2" })).toEqual({ kind: "paid", paymentId: "pi_2" });
+  expect(await stripe.find({ ...lost, chargeId: "chg_3" })).toBeUndefined();
+  expect(new Set(calls.map(({ call }) => call))).toEqual(new Set(["GET /v1/payment_intents"]));
 });
 
 it("a provider that cannot be reached is told from a card that was refused", async () => {
