@@ -10,17 +10,17 @@ import { GpuLimitReached } from "../../../control-plane/quotas/errors.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { longer } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { ada, freeTime, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
 
 const wait = { timeout: 20_000, interval: 25 };
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let url: string;
 let replica: Replica;
 let agent: FakeAgent;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {
@@ -246,7 +246,7 @@ describe("several controllers", () => {
         random = (random * 1_103_515_245 + 12_345) % 2 ** 31;
         return Math.floor((random / 2 ** 31) * below);
       };
-      for (let round = 0; round < longer(15, 40); round++) {
+      for (let round = 0; round < longer(8, 40); round++) {
         if (live.length > 0 && next(3) === 0) {
           const [gone] = live.splice(next(live.length), 1);
           await deleteDeployment(replica.deploymentStore, ada.account, gone as DeploymentId);

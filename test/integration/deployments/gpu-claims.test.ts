@@ -1,5 +1,5 @@
 // GPUs are never claimed twice: random deployments of two accounts, deletions, crashed agents and control planes and cut
-// connections on eight fake GPUs, the slices of a ninth and a real PostgreSQL. STOKER_PROPERTY_SECONDS says for how long (12, in the
+// connections on eight fake GPUs, the slices of a ninth and a real PostgreSQL. STOKER_PROPERTY_SECONDS says for how long (3, in the
 // nightly run 300), STOKER_PROPERTY_SEED which run; the seed is printed.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { deleteDeployment } from "../../../control-plane/deployments/change.ts";
@@ -10,7 +10,7 @@ import { longer } from "../../fakes/nightly.ts";
 import { ada, type Replica, scaledLimits, startReplica } from "../fleet/replica.ts";
 import { bob, type GpuWorld, type Kind, startGpuWorld } from "./gpu-world.ts";
 
-const seconds = Number(process.env["STOKER_PROPERTY_SECONDS"] ?? longer(12, 300));
+const seconds = Number(process.env["STOKER_PROPERTY_SECONDS"] ?? longer(3, 300));
 const seed = Number(process.env["STOKER_PROPERTY_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
 let world: GpuWorld;

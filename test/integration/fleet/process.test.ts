@@ -2,19 +2,20 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { allowedConnections, holdIdle, residentMiB } from "../../fakes/idle-connections.ts";
 import { isNightly } from "../../fakes/nightly.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { programs } from "../../fakes/programs.ts";
 
 const wait = { timeout: 100_000, interval: 50 };
 const rotateKek = join(import.meta.dirname, "../../../control-plane/rotate-kek.ts");
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 let folder: string;
 let url: string;
 let child: ChildProcess | undefined;
@@ -22,7 +23,7 @@ let output = "";
 let agent: FakeAgent | undefined;
 
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {
@@ -223,16 +224,13 @@ describe("the control plane's process", () => {
       /PostgreSQL at 127\.0\.0\.1:1 could not be reached within 0\.3 s .* correct DATABASE_URL/,
     );
     expect(output).not.toContain("hunter2");
-    const ports = await serving();
-    const holder = child;
-    expect(await fails({ STOKER_PORT: String(ports.http) })).toContain(
-      `Port ${ports.http} is in use by another program`,
-    );
-    child = holder;
-    child?.stdin?.end();
-    await once(child as ChildProcess, "exit");
+    const holder = createServer().listen(0);
+    await once(holder, "listening");
+    onTestFinished(() => void holder.close());
+    const { port } = holder.address() as AddressInfo;
+    expect(await fails({ STOKER_PORT: String(port) })).toContain(`Port ${port} is in use by another program`);
     rmSync(join(folder, "secrets"), { recursive: true });
     expect(await fails({}, 78)).toContain("kek and pepper is missing");
-    // Five starts one after another.
+    // Four starts one after another.
   }, 150_000);
 });

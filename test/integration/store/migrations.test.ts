@@ -14,16 +14,16 @@ import { createUsageDayStore } from "../../../control-plane/store/money/usage-da
 import type { AccountId } from "../../../proto/ids.ts";
 import { query } from "../../e2e/spine/database.ts";
 import { catalogueOf } from "../../fakes/catalogue.ts";
-import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 import { openBillingWorld } from "../billing/billing-world.ts";
 import { log, patience, tokenPrice, usageRecord, wholeBooks } from "../billing/world.ts";
 
 const folder = join(import.meta.dirname, "../../fixtures/databases");
 const recorded = readdirSync(folder).filter((name) => name.endsWith(".sql"));
 
-let postgres: TestPostgres;
+let postgres: TestDatabases;
 beforeAll(async () => {
-  postgres = await startPostgres();
+  postgres = await sharedPostgres();
 });
 afterAll(() => postgres?.stop());
 
@@ -69,8 +69,7 @@ describe.each(recorded)("a database of an earlier version (%s)", (name) => {
     expect(await query(url, "select from usage_undivided union all select from usage_day where day = 0")).toEqual([]);
     expect(await checkBooks(db)).toEqual(wholeBooks);
     await close();
-    const fresh = await postgres.createDatabase();
-    await migrateDatabase(fresh, { log });
+    const fresh = await postgres.migratedDatabase();
     expect(await namesOf(url)).toEqual(await namesOf(fresh));
     const [upgraded, created] = await withSameMonths([url, fresh], catalogueOf);
     expect(created?.length).toBeGreaterThan(1_500);
