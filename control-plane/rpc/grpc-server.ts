@@ -31,18 +31,17 @@ export interface GrpcDeps {
   readonly log: Logger;
 }
 
-const root = join(import.meta.dirname, "../..");
 const maxMessageBytes = 4 * 1024 * 1024;
+const definition = loadSync("fleet/v1/fleet.proto", {
+  includeDirs: [join(import.meta.dirname, "../../proto")],
+  enums: String,
+  longs: String,
+  bytes: Buffer,
+  defaults: true,
+  oneofs: true,
+});
 
 export function createGrpcServer(deps: GrpcDeps): GrpcServer {
-  const definition = loadSync("fleet/v1/fleet.proto", {
-    includeDirs: [join(root, "proto")],
-    enums: String,
-    longs: String,
-    bytes: Buffer,
-    defaults: true,
-    oneofs: true,
-  });
   const server = new grpc.Server({
     "grpc.max_receive_message_length": maxMessageBytes,
     "grpc.max_send_message_length": maxMessageBytes,
