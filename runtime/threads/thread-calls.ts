@@ -78,7 +78,7 @@ export class ThreadCalls<F extends Functions> {
     workerData?: unknown,
   ) {
     this.#errorOf = errorOf;
-    this.#thread = new Worker(script, { execArgv: process.execArgv, workerData });
+    this.#thread = new Worker(script, { workerData });
     this.#thread.on("message", (reply: Reply) => {
       const waiter = this.#waiters.get(reply.id);
       this.#waiters.delete(reply.id);
