@@ -15,7 +15,11 @@ export function stringifySearch(search: Readonly<Record<string, unknown>>): stri
 
 /** Empty: not in the address. Setting one adds no entry to the history. */
 export function useFilter(name: string): readonly [value: string, set: (value: string) => void] {
-  const search = useSearch({ strict: false }) as Readonly<Record<string, string | undefined>>;
+  // Only this filter: a page is not rendered again for the others.
+  const value = useSearch({
+    strict: false,
+    select: (search) => (search as Readonly<Record<string, string | undefined>>)[name] ?? "",
+  });
   const navigate = useNavigate();
   const set = useCallback(
     (value: string) =>
@@ -30,5 +34,5 @@ export function useFilter(name: string): readonly [value: string, set: (value: s
       }),
     [name, navigate],
   );
-  return [search[name] ?? "", set];
+  return [value, set];
 }

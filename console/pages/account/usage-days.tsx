@@ -115,6 +115,20 @@ function Found({ of, by, metric, model, apiKey }: FoundProps): ReactNode {
   const lines = useMemo(() => linesOf(of, by, { model, key: apiKey }), [of, by, model, apiKey]);
   const totals = useMemo(() => totalsOf(lines), [lines]);
   const days = useMemo(() => of.days.map(({ day }) => day), [of]);
+  // Hundreds of buttons, which another metric does not change.
+  const table = useMemo(
+    () => (
+      <UsageTable
+        lines={lines}
+        totals={totals}
+        name={text.bys[by === "model" ? "" : by]}
+        hasLimits={by === "token"}
+        link={({ id }) => (isOwnSum(by) ? undefined : by === "key" ? { key: id } : { model: id })}
+        onChoose={isOwnSum(by) ? undefined : by === "key" ? setKey : setModel}
+      />
+    ),
+    [lines, totals, by, setKey, setModel],
+  );
   if (of.days.every(({ items }) => items.length === 0))
     return (
       <Section>
@@ -140,14 +154,7 @@ function Found({ of, by, metric, model, apiKey }: FoundProps): ReactNode {
         metric={metric}
         title={text.chart(text.metrics[metric === "cost" ? "" : metric], text.bys[by === "model" ? "" : by])}
       />
-      <UsageTable
-        lines={lines}
-        totals={totals}
-        name={text.bys[by === "model" ? "" : by]}
-        hasLimits={by === "token"}
-        link={({ id }) => (isOwnSum(by) ? undefined : by === "key" ? { key: id } : { model: id })}
-        onChoose={isOwnSum(by) ? undefined : by === "key" ? setKey : setModel}
-      />
+      {table}
     </>
   );
 }

@@ -99,7 +99,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     });
     await page.getByLabel("Message", { exact: true }).fill("What is the capital of France?");
     await page.keyboard.press("Enter");
-    const answer = page.getByRole("region", { name: "Messages" }).getByText("The answer is", { exact: true });
+    const answer = page.getByRole("region", { name: "Messages" }).getByText("The answer is", { exact: true }).first();
     await answer.waitFor();
     await page.getByRole("navigation").getByRole("link", { name: "Models" }).click();
     await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
@@ -239,7 +239,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     await page.goto(`${stack.url}/console/request-log`);
     const row = page.getByRole("region", { name: "Rejected requests" }).getByRole("row", { name: "org/unknown" });
     await row.getByText("404 model_not_found").waitFor();
-    await row.getByText("first", { exact: true }).waitFor();
+    await row.getByText("Key: first", { exact: true }).waitFor();
     await row.getByRole("link", { name: rejectedId }).click();
     await page.getByText("HTTP 404: model_not_found").waitFor();
     await page.getByText("No usage was recorded").waitFor();
