@@ -44,14 +44,15 @@ function faultsOf(errors: readonly SchemaError[]): readonly (readonly SchemaErro
   const faults: SchemaError[][] = [];
   for (const error of errors) {
     const alternatives: SchemaError[][] = [];
-    const isPart = ([one]: readonly SchemaError[]) => `${one?.instancePath}/`.startsWith(`${error.instancePath}/`);
     if (isUnion(error)) {
+      const path = `${error.instancePath}/`;
+      const isPart = ([one]: readonly SchemaError[]) => `${one?.instancePath}/`.startsWith(path);
       for (let last = faults.at(-1); last && isPart(last); last = faults.at(-1)) {
-        alternatives.unshift(last);
+        alternatives.push(last);
         faults.pop();
       }
     }
-    faults.push([...alternatives.flat(), error]);
+    faults.push([...alternatives.reverse().flat(), error]);
   }
   return faults;
 }
@@ -67,7 +68,12 @@ function detailsOfFault(errors: readonly SchemaError[], place: Place): readonly 
   const alternative = alternativeOf(best, union);
   if (alternative === undefined) return detailOfError(best, errors, place);
   const own = errors.filter((one) => one !== union && alternativeOf(one, union) === alternative);
-  return faultsOf(own).flatMap((fault) => detailsOfFault(fault, place));
+  const details: Detail[] = [];
+  for (const fault of faultsOf(own)) {
+    details.push(...detailsOfFault(fault, place));
+    if (details.length >= maxDetails) break;
+  }
+  return details;
 }
 
 /** Returns the position of the alternative that the error is part of; undefined: unknown. */
