@@ -17,7 +17,7 @@ interface Choice {
   readonly gpu: string;
   readonly count: number;
   readonly usd_per_hour: number;
-  /** What a GPU of type `other` is. */
+  /** Devices of the GPU type `other`. */
   readonly devices: readonly string[];
   readonly fits: boolean;
   /** `unknown`: the GPUs are free, but the hub cannot be reached. */

@@ -51,7 +51,7 @@ export interface AccountFilter {
   readonly suspended?: SuspendReason | "any";
 }
 
-/** How lists name an account; its id in place of both once it is deleted. */
+/** Name of an account in lists; its id in place of both once it is deleted. */
 export type AccountName = Pick<AccountSummary, "email" | "displayName">;
 
 export interface AdminAccountStore {
@@ -61,7 +61,7 @@ export interface AdminAccountStore {
   list(filter: AccountFilter, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
   /** Also one that was deleted; without its suspensions. Undefined when there was none. */
   get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
-  /** Also of deleted ones. */
+  /** Names of existing and deleted accounts. */
   names(accounts: readonly AccountId[]): Promise<ReadonlyMap<AccountId, AccountName>>;
   /** Writes and audits what differs. `last_admin`: no other account is an administrator. */
   change(account: AccountId, change: AccountChange, act: Act): Promise<"done" | "gone" | "last_admin">;

@@ -153,7 +153,7 @@ function commandOf({ kind, id }: Approval, verb: "approve" | "fulfil" | "reject"
   return `stoker admin ${group} ${verb} ${id} --note TEXT`;
 }
 
-/** What the account has now of what it asks for. */
+/** Current limits of what the account asks for. */
 function CurrentLimits({ one: { kind, uid, gpuTypes } }: { one: Approval }): ReactNode {
   const isLimit = kind === "gpu" || kind === "rate";
   const { data } = useGet<Responses["GET /v1/admin/accounts/{uid}/limits"]>(`${pathOfAccount(uid)}/limits`, {

@@ -57,7 +57,7 @@ function faultsOf(errors: readonly SchemaError[]): readonly (readonly SchemaErro
   return faults;
 }
 
-/** Of a union: all faults of its best alternative, because the caller very likely meant that one. */
+/** Returns the details of a fault; of a union, all faults of its best alternative, which the caller very likely meant. */
 function detailsOfFault(errors: readonly SchemaError[], place: Place): readonly Detail[] {
   const best = mostSpecific(errors) ?? errors[0];
   const union = errors.at(-1);

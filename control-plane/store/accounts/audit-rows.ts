@@ -50,7 +50,7 @@ export const auditOwn = (
   change: Partial<Pick<AuditEntry, "subject" | "before" | "after">> = {},
 ): Promise<void> => writeAudit(trx, { actor: by, action, subject: account, account, ip, ...change });
 
-/** Ids are random or prefixed, so that a subject has at most one of these names. */
+/** Name of the subject. Ids are random or prefixed, so at most one of these tables has it. */
 const subjectName = sql<string | null>`coalesce(
   (select email from account where account_id = audit.subject),
   (select model_name from deployment where deploy_id = audit.subject),
