@@ -1,7 +1,7 @@
 // The whole path with real weights and real processes: gateway, agent, runtime, PostgreSQL.
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { isNightly, longer, promisedMs } from "../../fakes/nightly.ts";
+import { isNightly, promisedMs } from "../../fakes/nightly.ts";
 import { askEngine, endInstances, instancePids, isAlive, type Stack, startStack } from "../../fakes/processes.ts";
 import { readResumed, textOf } from "../../fakes/resuming-client.ts";
 import { hasCurl, recordOf, runLine } from "../../fakes/shell-line.ts";
@@ -174,25 +174,6 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
     await ask("Where is the lighthouse?");
     const second = await ask("Where is the pier?");
     expect(second.usage?.prompt_tokens_details?.cached_tokens).toBeGreaterThan(100);
-  });
-
-  it("never runs more than max_batch_size of 8 parallel streams at once", async () => {
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, async (_, i) => {
-        const body = {
-          prompt: `Story ${i}: once upon a time`,
-          max_tokens: longer(8, 24),
-          temperature: 0,
-          stream: true,
-        };
-        const answer = await complete(body);
-        return { status: answer.status, text: await answer.text() };
-      }),
-    );
-    expect(answers.every(({ status, text }) => status === 200 && text.endsWith("data: [DONE]\n\n"))).toBe(true);
-    const largest = await largestBatch(stack);
-    expect(largest).toBeGreaterThan(1);
-    expect(largest).toBeLessThanOrEqual(4);
   });
 
   it("stops generating within a second of a hang-up and bills what was generated", async () => {
@@ -371,12 +352,4 @@ async function readFrames(answer: Response, count: number): Promise<void> {
     if (done) throw new Error(`the stream ended after ${frames} frames`);
     frames += decoder.decode(value).split("data: ").length - 1;
   }
-}
-
-/** The largest number of sequences the engine's own histogram has seen in one step. */
-async function largestBatch(stack: Stack): Promise<number> {
-  const page = await (await askEngine(stack.agentFolder(1), "/metrics")).text();
-  const buckets = [...page.matchAll(/stoker_runtime_batch_size_bucket\{[^}]*le="([^"]+)"[^}]*\} (\d+)/g)];
-  const total = Number(buckets.at(-1)?.[2] ?? 0);
-  return Number(buckets.find(([, , count]) => Number(count) === total)?.[1]);
 }
