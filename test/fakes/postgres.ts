@@ -93,10 +93,12 @@ export interface TestPostgres extends TestDatabases {
 }
 
 let shared: Promise<TestPostgres> | undefined;
+/** Settings of a server that no test kills: nothing has to survive. */
+const unkilled = ["fsync=off", "full_page_writes=off"];
 
 /** Databases on the server that all test files of this process share: it runs until the process ends. */
 export async function sharedPostgres(): Promise<TestDatabases> {
-  shared ??= startPostgres();
+  shared ??= startPostgres({ settings: unkilled });
   const server = await shared;
   // A query over the socket takes three quarters of the processor time of one over TCP.
   const socket = encodeURIComponent(server.folder);
