@@ -25,13 +25,13 @@ import { createAccountStore } from "../../../control-plane/store/accounts/accoun
 import { openDatabase } from "../../../control-plane/store/core/database.ts";
 import { seal, unseal } from "../../../control-plane/wiring/backup/archive.ts";
 import { query } from "../../e2e/spine/database.ts";
-import { isNightly } from "../../fakes/nightly.ts";
+import { isNightly, longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { postgresPrograms } from "../../fakes/postgres-programs.ts";
+import { programs } from "../../fakes/programs.ts";
 
 const log = pino({ level: "silent" });
-const cli = join(import.meta.dirname, "../../../cli/main.ts");
-const programs = await postgresPrograms("backups and restores of the control plane");
+const postgresBin = await postgresPrograms("backups and restores of the control plane");
 const patient = { timeout: 60_000, interval: 50 };
 if (!isNightly)
   console.warn(
@@ -44,7 +44,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres?.stop());
 
-/** An installation with 13 MB of rows that do not compress, and one row that says its state. */
+/** An installation with 3 MB (at night 13) of rows that do not compress, and one row that says its state. */
 async function openInstallation() {
   const home = mkdtempSync(join(tmpdir(), "stoker-restore-"));
   onTestFinished(() => rmSync(home, { recursive: true, force: true }));
@@ -65,13 +65,13 @@ async function openInstallation() {
   await query(
     url,
     `create table filler as select string_agg(md5(random()::text), '') as content
-     from generate_series(1, 400) as line, generate_series(1, 1000) group by line`,
+     from generate_series(1, ${longer(100, 400)}) as line, generate_series(1, 1000) group by line`,
   );
   const env = {
     ...process.env,
     DATABASE_URL: url,
     STOKER_SECRETS_DIR: secrets,
-    STOKER_PG_BIN: programs ?? "",
+    STOKER_PG_BIN: postgresBin ?? "",
     TMPDIR: temporary,
   };
   /** The entry that the CLI runs: its own process can be killed. */
@@ -81,7 +81,7 @@ async function openInstallation() {
       stdio: ["ignore", "pipe", "pipe"],
     });
   const run = async (args: readonly string[], others: Readonly<Record<string, string>> = {}) => {
-    const child = spawn(process.execPath, [cli, "admin", "backup", ...args], { env: { ...env, ...others } });
+    const child = spawn(process.execPath, [programs.cli, "admin", "backup", ...args], { env: { ...env, ...others } });
     const status = new Promise<number | null>((resolve) => child.once("exit", resolve));
     const [out, error] = await Promise.all([text(child.stdout), text(child.stderr)]);
     return { status: await status, out, error: error.split("\n").slice(2).join("\n") };
@@ -155,7 +155,7 @@ function plainFiles(folder: string, secrets: readonly Buffer[]): string[] {
 
 const backupsIn = (folder: string) => readdirSync(folder).filter((name) => name.endsWith(".stoker-backup"));
 
-describe.runIf(programs)("stoker admin backup create", () => {
+describe.runIf(postgresBin)("stoker admin backup create", () => {
   it.runIf(isNightly)(
     "leaves no plain text when killed, and the next run removes the remains",
     async () => {
@@ -187,7 +187,7 @@ describe.runIf(programs)("stoker admin backup create", () => {
   );
 });
 
-describe.runIf(programs)("stoker admin backup restore --replace", () => {
+describe.runIf(postgresBin)("stoker admin backup restore --replace", () => {
   it("leaves database and secrets unchanged if the backup is damaged", async () => {
     const { url, name, backups, secrets, recipient, opening, create, run, restoring, state, beside } =
       await openInstallation();

@@ -256,7 +256,7 @@ describe("sealed usage", () => {
     const account = await world.account(1_000n * usd);
     const here = world.makeSeals(20, 1_000);
     let settled = 0;
-    for (let kill = 0; kill < longer(3, 30); kill++) {
+    for (let kill = 0; kill < longer(2, 30); kill++) {
       const other = fork(join(import.meta.dirname, "sealing-process.ts"), [world.url, account, String(world.month)], {
         env: { ...process.env, SECRET: world.secrets.keks[0]?.bytes.toString("hex") },
       });
