@@ -32,6 +32,17 @@ test("passes an agent the source of weights, and never the database", () => {
   expect(env["STOKER_AGENT_DATA"]).toBe("/data/agents/2");
 });
 
+test("keeps compiled modules in the data folder, unless the operator names another one", () => {
+  const agentOf = (env: NodeJS.ProcessEnv) =>
+    agentEnvironment(env, { ...places, driver: "process", number: 1, agents: 1 });
+  const controlOf = (env: NodeJS.ProcessEnv) =>
+    controlPlaneEnvironment(env, { ...places, port: 8080, databaseUrl: "", number: 1 });
+  for (const environment of [agentOf, controlOf]) {
+    expect(environment({})["NODE_COMPILE_CACHE"]).toBe("/data/compiled");
+    expect(environment({ NODE_COMPILE_CACHE: "/tmp/own" })["NODE_COMPILE_CACHE"]).toBe("/tmp/own");
+  }
+});
+
 test("stops both with their parent", () => {
   const agent = agentEnvironment({}, { ...places, driver: "process", number: 1, agents: 1 });
   const control = controlPlaneEnvironment({}, { ...places, port: 8080, databaseUrl: "", number: 1 });
