@@ -73,6 +73,7 @@ export const sections: readonly Section[] = [
       "docs/operations/command-line.md",
       "docs/clients.md",
       "docs/glossary.md",
+      "docs/known-limits.md",
       "docs/changelog.md",
     ],
   },
