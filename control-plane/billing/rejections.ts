@@ -3,8 +3,7 @@
 import type { Logger } from "pino";
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
 import { background, repeat } from "../../proto/repeat.ts";
-import { DatabaseUnavailable } from "../service-error.ts";
-import { isInternalError } from "./database-failure.ts";
+import { isInternalError, isOutage } from "./database-failure.ts";
 import { writeApart } from "./write-apart.ts";
 
 export interface Rejection {
@@ -155,18 +154,22 @@ export function createRejections(deps: {
     const taken = notes.take();
     if (taken.length === 0) return;
     const error = await attempt(taken);
-    const { failed, outage } =
-      error === undefined || error instanceof DatabaseUnavailable
-        ? { failed: [], outage: error }
+    const { failed, untried, outage } =
+      error === undefined || isOutage(error)
+        ? { failed: [], untried: error === undefined ? [] : taken, outage: error }
         : await writeApart(taken, error, attempt);
-    const unavailable = outage ?? failed.map(([, failure]) => failure).find(isInternalError);
-    if (unavailable !== undefined) {
-      // Those that were written already are written again.
-      notes.again(taken);
-      if (!isUnavailable) deps.log.warn({ err: unavailable }, "could not write rejected requests; will retry");
-    } else if (failed.length > 0)
-      deps.log.warn({ err: failed[0]?.[1], count: failed.length }, "the database refused rejected requests; left out");
+    // Where others of the group were written, a row is the cause of its internal error.
+    const isFailing =
+      failed.length + untried.length === taken.length && failed.some(([, failure]) => isInternalError(failure));
+    const kept = isFailing ? failed.filter(([, failure]) => isInternalError(failure)).map(([one]) => one) : [];
+    notes.again([...untried, ...kept]);
+    const unavailable = outage ?? (isFailing ? error : undefined);
+    if (unavailable !== undefined && !isUnavailable)
+      deps.log.warn({ err: unavailable }, "could not write rejected requests; will retry");
     isUnavailable = unavailable !== undefined;
+    const leftOut = failed.length - kept.length;
+    if (leftOut > 0)
+      deps.log.warn({ err: failed[0]?.[1], count: leftOut }, "the database refused rejected requests; left out");
   }
 
   /** Writes the group or returns why not. */

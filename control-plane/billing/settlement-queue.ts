@@ -115,17 +115,20 @@ export class SettlementQueue {
     const { failed, untried, outage } = await writeApart(group, failure, (part) => this.#attempt(part));
     const again = [...untried];
     let cause = outage;
+    let isFailing = outage !== undefined;
     for (const [queued, error] of failed) {
       const key = recordKey(queued.record);
+      if (isInternalError(error) && !isInternalError(failure)) this.#suspect(key);
       if (isRefusedValue(error) || this.#isCause(key, error, settledBefore)) {
         this.#suspects.delete(key);
         queued.done({ refused: error });
       } else {
         again.push(queued);
         cause ??= error;
+        isFailing ||= isInternalError(error);
       }
     }
-    if (cause instanceof DatabaseUnavailable) this.#pauseAfterOutage();
+    if (isFailing) this.#pauseAfterOutage();
     this.#sendAgain(again, cause);
   }
 

@@ -1,5 +1,8 @@
 import { isOutage } from "./database-failure.ts";
 
+/** One invalid row of 500 costs 24 attempts, and 500 of 500 cost 572; with halves 18 and 998. */
+const partCount = 8;
+
 /** Rows that were not written, each in one list. */
 export interface Unwritten<Row> {
   /** Rows that failed alone, with the error. */
@@ -11,7 +14,7 @@ export interface Unwritten<Row> {
 }
 
 /**
- * Writes the halves of a group that failed with `error`, and theirs, so that an invalid row does not stop the others. Call it with
+ * Writes the parts of a group that failed with `error`, and theirs, so that an invalid row does not stop the others. Call it with
  * a group of one or more rows for an error that a single row may cause. `attempt` returns why it failed; undefined: all are written.
  */
 export async function writeApart<Row>(
@@ -29,8 +32,9 @@ export async function writeApart<Row>(
       failed.push([first, failure]);
       return;
     }
-    const half = Math.ceil(rows.length / 2);
-    for (const part of [rows.slice(0, half), rows.slice(half)]) {
+    const size = Math.ceil(rows.length / partCount);
+    for (let at = 0; at < rows.length; at += size) {
+      const part = rows.slice(at, at + size);
       const again = outage === undefined ? await attempt(part) : outage;
       if (again === undefined) continue;
       if (isOutage(again)) {

@@ -130,6 +130,31 @@ describe("notes of rejected requests", () => {
     expect([...written]).toEqual([]);
   });
 
+  it("are written without one that fails with an internal error while others are written, and kept while all fail", async () => {
+    const written: string[] = [];
+    let isFailing = true;
+    const rejections = createRejections({
+      log: pino({ level: "silent" }),
+      store: {
+        writeRejections: async (rows) => {
+          if (isFailing || rows.some(({ code }) => code === "damaged"))
+            throw new DatabaseUnavailable("failing", new Error("XX001"));
+          written.push(...rows.map(({ id }) => id));
+        },
+      },
+    });
+    const all = Array.from({ length: 9 }, (_, n) => rejection({ code: n === 4 ? "damaged" : `code-${n}` }));
+    for (const one of all) rejections.note(one);
+    await rejections.stop();
+    expect(written).toEqual([]);
+    isFailing = false;
+    await rejections.stop();
+    const others = all.filter(({ code }) => code !== "damaged").map(({ id }) => id);
+    expect(written).toEqual(others);
+    await rejections.stop();
+    expect(written).toEqual(others);
+  });
+
   it("are written again after a failure, and once more when it stops", async () => {
     const written: string[][] = [];
     let isDown = true;

@@ -34,8 +34,13 @@ it.each([
   expect(failed).toEqual(invalid.map((row) => [row, refused]));
   expect(untried).toEqual([]);
   expect(written).toEqual(rows.filter((row) => !invalid.includes(row)));
-  // Each level of halves costs two attempts for each invalid row.
-  expect(attempts()).toBeLessThanOrEqual(18 * invalid.length);
+  expect(attempts()).toBeLessThanOrEqual(24 * invalid.length);
+});
+
+it("costs little more than an attempt for each row when all are invalid", async () => {
+  const { attempt, attempts } = database(new Set(rows));
+  expect((await writeApart(rows, refused, attempt)).failed).toHaveLength(rows.length);
+  expect(attempts()).toBeLessThanOrEqual(572);
 });
 
 it("tries a single row no second time", async () => {
