@@ -1,6 +1,5 @@
 // Storage of jobs: BullMQ's PostgreSQL backend in its own schema, or Redis. A lost job costs nothing: everything it must do
 // is also in a table, and missing schedules are recreated.
-import { EventEmitter } from "node:events";
 import {
   type createPostgresBackend,
   PostgresConnection,
@@ -10,6 +9,7 @@ import {
   type WorkerOptions,
   withBackend,
 } from "bullmq";
+import pg from "pg";
 
 export type JobsAddress = { readonly databaseUrl: string } | { readonly redisUrl: string };
 
@@ -34,8 +34,8 @@ const schema = "stoker_jobs";
 const connectTimeoutMs = 2_000;
 /** Limit for BullMQ's own migrations, including the wait for another control plane's. */
 const migrationTimeoutMs = 60_000;
-/** Two for commands; a worker listens on one more connection. */
-const maxConnections = 2;
+/** Two for commands, and one on which a worker listens. */
+const maxConnections = 3;
 
 interface Client {
   waitUntilReady(): Promise<unknown>;
@@ -55,28 +55,43 @@ export interface Backend {
   readonly worker: Client & Pick<Worker, "run">;
 }
 
-/**
- * BullMQ removes every listener from the client it listens on before it ends that client. An error that PostgreSQL sends in
- * between would end this process, so an `error` listener is added again.
- */
-export class ListeningConnection extends PostgresConnection {
-  readonly #guarded = new WeakSet<object>();
+const ignoreError = () => {};
 
-  override async getListenClient() {
-    const client = await super.getListenClient();
-    if (client instanceof EventEmitter && !this.#guarded.has(client)) {
-      this.#guarded.add(client);
-      // In a microtask: removeAllListeners() also removes listeners added while it runs.
-      client.on("removeListener", (event) => {
-        if (event === "error") queueMicrotask(() => client.on("error", () => {}));
-      });
-    }
-    return client;
+/**
+ * Connection whose errors always have a listener: one without ends this process. BullMQ adds its listener a moment after the connection
+ * is ready, and removes all before it ends the connection, but PostgreSQL may send an error at any time. The next statement fails.
+ */
+class GuardedClient extends pg.Client {
+  constructor(config?: string | pg.ClientConfig) {
+    super(config);
+    this.on("error", ignoreError);
+  }
+
+  override removeAllListeners(event?: string | symbol): this {
+    super.removeAllListeners(event);
+    return this.on("error", ignoreError);
+  }
+}
+
+/** Connections of one queue or worker, of which it listens on one. Ends them when it is closed. */
+export class ListeningConnection extends PostgresConnection {
+  override readonly schema = schema;
+  #closing: Promise<void> | undefined;
+
+  constructor(config: pg.PoolConfig) {
+    const pool = new pg.Pool({ ...config, Client: GuardedClient, options: `-c search_path=${schema}` });
+    // BullMQ takes a pool, but its type of one has an index signature.
+    super(pool as unknown as PostgresConnection["pool"]);
+  }
+
+  override close(): Promise<void> {
+    this.#closing ??= super.close().finally(() => this.pool.end());
+    return this.#closing;
   }
 }
 
 const createBackend: typeof createPostgresBackend = (queueName, options) =>
-  new PostgresQueueBackend(new ListeningConnection(options.connection), queueName, options);
+  new PostgresQueueBackend(new ListeningConnection(options.connection as pg.PoolConfig), queueName, options);
 
 const Postgres = withBackend(createBackend);
 
@@ -133,16 +148,12 @@ export function openBackend(
   }
   const connection = {
     connectionString: address.databaseUrl,
-    schema,
-    migrate: false,
     max: maxConnections,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     statement_timeout: answerMs,
     // Close the connection to a server that vanished instead of waiting for TCP to give up.
     query_timeout: answerMs * 1.2,
-    // When a connection breaks between two statements of a transaction, only the next statement fails.
-    onConnect: (client: Connected) => void client.on("error", () => {}),
   };
   return {
     queue: new Postgres.Queue(queueName, { connection }),
