@@ -6,10 +6,11 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { freePort } from "../test/fakes/free-port.ts";
+import { startPostgres } from "../test/fakes/postgres.ts";
 import { atWorkerEnd } from "../test/fakes/worker-end.ts";
 import type { BenchOptions, Figures } from "./figures.ts";
 import { type Load, median, quantile, runLoad, runWholeLoad } from "./load.ts";
-import { childrenCpuMs, commandOf, cpuMs, residentMiB, treeOf } from "./process-usage.ts";
+import { childrenCpuMs, commandOf, cpuMs, parentOf, residentMiB, treeOf } from "./process-usage.ts";
 import { endChild, type Stack, startStack, until } from "./stack.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -33,12 +34,22 @@ interface Peer {
   readonly warmUpShare?: number;
   /** Undefined: not installed. */
   readonly program: string | undefined;
-  /** `folder` is its own and empty. */
-  readonly command: (
-    program: string,
-    setup: { engineUrl: string; port: number; metricsPort: number; folder: string; model: string },
-  ) => Command;
+  readonly command: (program: string, setup: Setup) => Command;
   readonly headers?: (engineUrl: string) => Record<string, string>;
+  /** Default: that of OpenAI. */
+  readonly path?: string;
+  /** Gives a database to `command`, and prepares the running gateway. Returns the key of its callers. */
+  readonly prepare?: (url: string, setup: Setup) => Promise<string>;
+}
+
+/** `folder` is its own and empty, and so is the database. */
+interface Setup {
+  readonly engineUrl: string;
+  readonly port: number;
+  readonly metricsPort: number;
+  readonly folder: string;
+  readonly model: string;
+  readonly databaseUrl: string;
 }
 
 const onPath = (name: string): string | undefined =>
@@ -82,6 +93,18 @@ const peers: readonly Peer[] = [
     },
   },
   {
+    name: "Doubleword control layer",
+    keeps: "keys, credits, prices and a row per request, written after the response; without its log of bodies",
+    program: inCache("dwctl/bin/dwctl"),
+    path: "/ai/v1/chat/completions",
+    command: (program, setup) => {
+      const config = join(setup.folder, "config.yaml");
+      writeFileSync(config, dwctlConfig(setup));
+      return { program, args: ["-f", config], env: { RUST_LOG: "error" } };
+    },
+    prepare: prepareDwctl,
+  },
+  {
     name: "Portkey gateway",
     keeps: "nothing (keys and money are in its hosted service)",
     noStreams: "its package 1.15.2 answers each with 500 (immutable headers), on Node 20 and 24",
@@ -122,6 +145,56 @@ const peers: readonly Peer[] = [
     },
   },
 ];
+
+const dwctlAdmin = "admin@example.com";
+
+const dwctlConfig = ({ port, databaseUrl }: Setup) => `host: 127.0.0.1
+port: ${port}
+secret_key: 0123456789abcdef0123456789abcdef
+admin_email: ${dwctlAdmin}
+database:
+  type: external
+  url: ${databaseUrl}
+auth:
+  native: { enabled: false }
+  proxy_header: { enabled: true }
+enable_request_logging: false
+enable_analytics: true
+batches: { enabled: false }
+`;
+
+/** Gives a customer credits, a key and a priced model. */
+async function prepareDwctl(url: string, { engineUrl, model }: Setup): Promise<string> {
+  const call = async <Answer>(method: string, path: string, body?: unknown): Promise<Answer> => {
+    const response = await fetch(`${url}/admin/api/v1${path}`, {
+      method,
+      headers: { "x-doubleword-user": dwctlAdmin, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return (text === "" ? undefined : JSON.parse(text)) as Answer;
+  };
+  await until("the control layer", 60, async () =>
+    (await fetch(`${url}/healthz`).catch(() => undefined))?.ok ? true : undefined,
+  );
+  const endpoint = { name: "engine", url: `${engineUrl}/v1`, model_filter: [model], sync: true, skip_fetch: true };
+  await call("POST", "/endpoints", endpoint);
+  const models = await call<{ data: { id: string }[] }>("GET", "/models");
+  const { id } = models.data[0] as { id: string };
+  const tariff = { name: "standard", input_price_per_token: "0.000001", output_price_per_token: "0.000002" };
+  await call("PATCH", `/models/${id}`, { tariffs: [{ ...tariff, api_key_purpose: "realtime" }] });
+  await call("POST", `/groups/00000000-0000-0000-0000-000000000000/models/${id}`);
+  const roles = ["StandardUser"];
+  const user = await call<{ id: string }>("POST", "/users", { username: "ada", email: "ada@example.com", roles });
+  const grant = { user_id: user.id, transaction_type: "admin_grant", amount: "1000000", source_id: user.id };
+  await call("POST", "/transactions", grant);
+  const made = await call<{ key: string }>("POST", `/users/${user.id}/api-keys`, {
+    name: "bench",
+    purpose: "realtime",
+  });
+  return made.key;
+}
 
 const nginxConfig = (engineUrl: string, port: number, folder: string) => `daemon off;
 worker_processes 1;
@@ -166,6 +239,7 @@ interface Gateway {
   readonly noStreams?: string | undefined;
   readonly warmUpShare?: number | undefined;
   readonly url: string;
+  readonly path?: string | undefined;
   readonly headers: Record<string, string>;
   /** Now: a gateway may start processes of its own. */
   readonly pids: () => readonly number[];
@@ -188,7 +262,7 @@ const callsOfOne = 200;
 
 const loadOf = (gateway: Gateway, model: string, { name }: Kind, requests: number, callers: number): Load => ({
   url: gateway.url,
-  path: "/v1/chat/completions",
+  path: gateway.path ?? "/v1/chat/completions",
   headers: { "content-type": "application/json", ...gateway.headers },
   body: JSON.stringify({
     model,
@@ -230,7 +304,11 @@ async function startPeer(
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "stoker-peer-"));
   const metricsPort = await freePort();
-  const command = peer.command(program, { engineUrl, port, metricsPort, folder, model });
+  const postgres = peer.prepare ? await startPostgres({ onDisk: true }) : undefined;
+  if (postgres) stops.push(() => postgres.stop());
+  const databaseUrl = (await postgres?.createDatabase()) ?? "";
+  const setup = { engineUrl, port, metricsPort, folder, model, databaseUrl };
+  const command = peer.command(program, setup);
   const child = spawn(command.program, command.args, {
     cwd: folder,
     env: { ...process.env, ...command.env },
@@ -241,14 +319,20 @@ async function startPeer(
     await endChild(child);
     rmSync(folder, { recursive: true, force: true });
   });
+  const url = `http://127.0.0.1:${port}`;
+  const callerKey = (await peer.prepare?.(url, setup)) ?? key;
   const gateway: Gateway = {
     name: peer.name,
     keeps: peer.keeps,
     noStreams: peer.noStreams,
     warmUpShare: peer.warmUpShare,
-    url: `http://127.0.0.1:${port}`,
-    headers: { authorization: `Bearer ${key}`, ...peer.headers?.(engineUrl) },
+    url,
+    path: peer.path,
+    headers: { authorization: `Bearer ${callerKey}`, ...peer.headers?.(engineUrl) },
     pids: () => treeOf(child.pid as number),
+    database:
+      postgres &&
+      treeOf(process.pid).find((pid) => parentOf(pid) === process.pid && commandOf(pid).startsWith("postgres")),
   };
   await until(`a chat through ${peer.name}`, 180, async () => {
     if (child.exitCode !== null) throw new Error(`${peer.name} ended with code ${child.exitCode}`);
