@@ -9,7 +9,7 @@ import { readArguments, type Suite, suites } from "./suites/arguments.ts";
 import { affectedTests, changedFiles } from "./suites/changed-tests.ts";
 import { runChecks } from "./suites/checks.ts";
 import { findOrStartEngine } from "./suites/docker-engine.ts";
-import { nightlyOnly } from "./suites/nightly-only.ts";
+import { nightlyOnly, nightlyTests, provenAtNight } from "./suites/nightly-only.ts";
 import { root, runNode } from "./suites/run-tool.ts";
 import { lanes, nextSuite } from "./suites/schedule.ts";
 import { runVitest, type SuiteResult, table, totals } from "./suites/vitest-suite.ts";
@@ -28,8 +28,9 @@ const results = request.kind === "suites" ? await runSuites(request.suites) : aw
 const { passed, failed } = totals(results);
 console.log(`\n${table(results)}\n\n${((performance.now() - startedMs) / 1000).toFixed(0)} s total`);
 console.log(
-  `${Object.keys(nightlyOnly).length} files run only in npm run test:nightly (scripts/suites/nightly-only.ts)`,
+  `${Object.keys(nightlyOnly).length} files run only in npm run test:nightly (scripts/suites/nightly-only.ts). Not proven here:`,
 );
+for (const line of provenAtNight({ ...nightlyOnly, ...nightlyTests })) console.log(`  ${line}`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);
 

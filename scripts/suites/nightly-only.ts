@@ -1,7 +1,17 @@
-// Test files that only the nightly run runs: too long for every change.
+// Tests that only the nightly run runs: too long for every change.
 
-/** Paths under `test/`, each with tests of the same promise that run at every change: `file > title of its test or suite`. */
-export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
+/** Tests of the same promise that run at every change: `file > title of its test or suite`. */
+type Counterparts = readonly string[] | PartialCounterparts;
+
+/** Tests of parts of the promise. `./scripts/test` prints the rest. */
+interface PartialCounterparts {
+  readonly tests: readonly string[];
+  /** The part that no test of every change proves, and why. */
+  readonly notProven: string;
+}
+
+/** Test files as paths under `test/`. */
+export const nightlyOnly: Readonly<Record<string, Counterparts>> = {
   "chaos/adapter-swap": [
     "e2e/spine/adapter > is still served after kill -9 of the agent, without being loaded again",
     "integration/agent/adapters > are loaded again into an engine that was started anew",
@@ -28,12 +38,14 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "chaos/database-away > returns 503 from management at once, continues inference within its slices, loses nothing, and recovers unaided",
     "integration/store/frozen > rejects work in progress, waiting and new while PostgreSQL is frozen, and works again afterwards",
   ],
-  // Only the nightly run shows that each record is settled exactly once afterwards.
-  "chaos/database-full": [
-    "unit/control-plane/store/core/outage > recognises a full disk that the server reports as an I/O or internal error",
-    "chaos/database-away > returns 503 from management at once, continues inference within its slices, loses nothing, and recovers unaided",
-    "integration/agent-ingress/full-disk > writes ten times the disk's size of records that are acknowledged, with a log below an eighth of it",
-  ],
+  "chaos/database-full": {
+    tests: [
+      "unit/control-plane/store/core/outage > recognises a full disk that the server reports as an I/O or internal error",
+      "chaos/database-away > returns 503 from management at once, continues inference within its slices, loses nothing, and recovers unaided",
+      "integration/agent-ingress/full-disk > writes ten times the disk's size of records that are acknowledged, with a log below an eighth of it",
+    ],
+    notProven: "each record is settled exactly once after the disk of PostgreSQL was full: needs a disk of its own",
+  },
   "chaos/agent-killed-after-record": [
     "integration/billing/settlement > captures once per request whatever attempts arrive in whatever order, and books the void ones as our loss",
     "integration/billing/lost-attempts > bills what was delivered once the host has been lost for a minute, and a late record changes no bill",
@@ -94,15 +106,20 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   "integration/scripts/cosign": [
     "unit/scripts/release > names the image by digest, and the commit, lock file and base that it was built from",
   ],
-  // No rental is started at every change (docs/security.md, Rentals).
-  "docker/rental": [
-    "contract/container-statuses > every endpoint of containers and its statuses",
-    "unit/agent/docker/rental-port > keeps the port of a rental that is created again, and gives none the port of another",
-  ],
-  "docker/rental-driver": [
-    "unit/agent/docker/rental-firewall > the rules of rentals",
-    "unit/agent/docker/rental-profile > a firewall of rentals that cannot be upheld",
-  ],
+  "docker/rental": {
+    tests: [
+      "contract/container-statuses > every endpoint of containers and its statuses",
+      "unit/agent/docker/rental-port > keeps the port of a rental that is created again, and gives none the port of another",
+    ],
+    notProven: "a real rental: needs an image with an SSH server (docs/security.md, Rentals)",
+  },
+  "docker/rental-driver": {
+    tests: [
+      "unit/agent/docker/rental-firewall > the rules of rentals",
+      "unit/agent/docker/rental-profile > a firewall of rentals that cannot be upheld",
+    ],
+    notProven: "the isolation of real rentals: needs an image with an SSH server (docs/security.md, Rentals)",
+  },
   "docker/agent-killed": [
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
     "integration/agent-backups/filesystem > a restore killed when %s leaves one whole content: the %s",
@@ -125,10 +142,13 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
     "integration/agent-instances/terminal > passes what is typed and printed, the size and the exit code",
   ],
   // The next three need programs that nothing here installs (docs/operations/engines.md).
-  "e2e/engines/infinity": [
-    "contract/task-answers > come to the official client, by the model's own name at the engine",
-    "e2e/runtime/gateway-tasks > serves the official client with the reference's vectors, and costs what its tokens cost",
-  ],
+  "e2e/engines/infinity": {
+    tests: [
+      "contract/task-answers > come to the official client, by the model's own name at the engine",
+      "e2e/runtime/gateway-tasks > serves the official client with the reference's vectors, and costs what its tokens cost",
+    ],
+    notProven: "Infinity as an external server: needs a program that nothing here installs",
+  },
   "e2e/engines/vllm": [
     "integration/agent/foreign-engines > the plan of %s %s",
     "unit/agent/engines/plan-arguments > accepts every argument that a customer may give, with every value that plans let through",
@@ -182,7 +202,7 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   ],
   "e2e/up/restored": [
     "chaos/restored-database > has all usage again after a restore, once, and reports how much came back",
-    "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
+    "integration/accounts/backup-restore > leaves the old database, or the new one that control planes refuse, when killed, and a retry restores and removes the remains",
   ],
   "e2e/up/several-models": [
     "e2e/up/model > deploys the model by the product's own API and offers it to all accounts",
@@ -378,12 +398,12 @@ export const nightlyOnly: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Tests of other files that `isNightly` leaves to the nightly run, likewise: `file > title`. */
-export const nightlyTests: Readonly<Record<string, readonly string[]>> = {
+/** Tests of other files that `isNightly` leaves to the nightly run: `file > title`. */
+export const nightlyTests: Readonly<Record<string, Counterparts>> = {
   "chaos/restored-database > restores an encrypted backup that was taken under load, on an empty database, with the money right":
     [
       "chaos/restored-database > has all usage again after a restore, once, and reports how much came back",
-      "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
+      "integration/accounts/backup-restore > leaves the old database, or the new one that control planes refuse, when killed, and a retry restores and removes the remains",
     ],
   // At every change the guides that load few models.
   "e2e/docs/guides > works as it stands: %s": [
@@ -399,13 +419,10 @@ export const nightlyTests: Readonly<Record<string, readonly string[]>> = {
     "unit/runtime/tasks/speech-text > is a preset, the end of its name, or a blend whose parts add up to 1",
     "contract/voices-statuses > is the blend that the model server measured, and says so",
   ],
-  "e2e/runtime/tools > are made when required, whole and streamed, each fitting its own tool": [
-    "e2e/runtime/tools > are made once, by the tool that was named, with arguments of its schema",
-    "e2e/runtime/tools > stream as a name and then the parts of its arguments",
-  ],
-  "e2e/spine/adapter > is served after its engine was killed while it loads, and so is its base": [
-    "integration/agent/adapters > are loaded again into an engine that was started anew",
-  ],
+  "e2e/spine/adapter > is served after its engine was killed while it loads, and so is its base": {
+    tests: ["integration/agent/adapters > are loaded again into an engine that was started anew"],
+    notProven: "an adapter whose engine is killed while it loads: starts a second model server",
+  },
   "e2e/spine/llama-server > serves Responses and Messages": [
     "e2e/spine/anthropic-provider > serves Responses and Messages, whole and as streams",
     "e2e/spine/real-model > gives the same text and usage by chat and by responses, whole, streamed and in the background",
@@ -436,23 +453,10 @@ export const nightlyTests: Readonly<Record<string, readonly string[]>> = {
       "integration/accounts/account-mails > sets a new password once, ends sessions and other links, verifies the address and tells the owner",
       "contract/login-pages > signs in by its form, sets the cookie and goes on to what was asked for",
     ],
-  "integration/accounts/audit-chain > get every row in a bucket, one object for each delivery": [
-    "integration/accounts/audit-chain > get every row at a webhook, signed, and again from the first that did not arrive",
-  ],
-  "integration/accounts/backup-restore > leaves no plain text when killed, and the next run removes the remains": [
-    "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
-  ],
-  "integration/accounts/backup-restore > leaves the new database with the old secrets if killed in between, which control planes refuse until a retry":
+  "integration/accounts/backup-restore > leaves the new database when killed while it drops the old one, which a retry removes":
     [
-      "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
+      "integration/accounts/backup-restore > leaves the old database, or the new one that control planes refuse, when killed, and a retry restores and removes the remains",
     ],
-  "integration/accounts/backup-restore > leaves the databases of a running command, refuses a second restore, and removes the remains of a killed one":
-    [
-      "integration/accounts/backup-restore > leaves the old database when killed, and a retry restores and removes the remains",
-    ],
-  "integration/accounts/backup-restore > names the missing rights of the role before it loads anything": [
-    "integration/accounts/backup-restore > leaves database and secrets unchanged if the backup is damaged",
-  ],
   "integration/agent/adoption > adopts its model servers when its own state is lost": [
     "docker/agent-life > adopts all three containers after the loss of its state, and starts, stops and leaves none besides (P24)",
     "conformance/process-adoption > adopts a process whose pid the agent had no time to write down",
@@ -463,17 +467,6 @@ export const nightlyTests: Readonly<Record<string, readonly string[]>> = {
   "integration/agent/adoption > serves a scrape with the phase of its instances": [
     "integration/agent/pages > hold GPUs under our names and DCGM's, the host, the instances' processes and what failed",
   ],
-  "integration/console/console > stores a file, saves it again and deletes it": [
-    "contract/file-statuses > returns the bytes unchanged with their length",
-  ],
-  "integration/console/console > lists adapters, batches, voices, containers and agents with escaped names, and runs their actions":
-    ["contract/console > make no markup and no program out of text"],
-  "integration/console/console > finds a page by Ctrl-K, and says which page does not exist": [
-    "integration/console/console > shows every page of the menu, which a telephone opens by a button",
-  ],
-  "integration/console/console > loads a page again whose script failed to load": [
-    "integration/console/console > shows every page of the menu, which a telephone opens by a button",
-  ],
   "integration/fleet/process > serves while its key-encryption key is rotated, and restarts with only the new file": [
     "integration/accounts/rotate-kek > a control plane that runs during a rotation",
   ],
@@ -481,13 +474,19 @@ export const nightlyTests: Readonly<Record<string, readonly string[]>> = {
     [
       "integration/control-plane/idle-connections > are closed after their bound: those that never spoke, that began a request, and that came back no more",
     ],
-  "integration/replicas/workers > replaces a worker that stands still": [
-    "integration/replicas/workers > serves again soon after a worker was killed, and starts it again",
-  ],
-  "integration/replicas/workers > stops all workers with their parent": [
+  "integration/replicas/workers > stops all workers with their parent on SIGTERM, and exits with 0": [
+    "integration/replicas/workers > stops its workers when it is killed, and serves again after its next start",
     "integration/replicas/workers > stops in order where a service manager signals every process",
-    "integration/fleet/process > creates the first account once, serves, and ends in order when its parent ends",
   ],
 };
+
+export const counterpartsOf = (entry: Counterparts): readonly string[] => ("tests" in entry ? entry.tests : entry);
+
+/** What only the nightly run proves, one line for each entry that says so. */
+export function provenAtNight(entries: Readonly<Record<string, Counterparts>>): readonly string[] {
+  return Object.entries(entries).flatMap(([name, entry]) =>
+    "notProven" in entry ? [`${name.split(" > ")[0]}: ${entry.notProven}`] : [],
+  );
+}
 
 export const pathOfTest = (name: string): string => `test/${name}.test.ts`;

@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { isNightly } from "../../fakes/nightly.ts";
 import { hasModel, type RuntimeProcess, startRuntime } from "./runtime-process.ts";
 
 const weather = {
@@ -40,8 +39,6 @@ function expectWeather(args: string): void {
   expect(["celsius", "fahrenheit"]).toContain(unit);
 }
 
-if (!isNightly) console.warn("NOT PROVEN here: a tool of the model's choice. npm run test:nightly does.");
-
 describe.runIf(hasModel("tool calls under a Hermes-style template"))("tool calls", () => {
   let runtime: RuntimeProcess;
   beforeAll(async () => {
@@ -76,7 +73,7 @@ describe.runIf(hasModel("tool calls under a Hermes-style template"))("tool calls
     expect(chunks.map((chunk) => chunk.choices[0].delta.content ?? "").join("")).toBe("");
   });
 
-  it.runIf(isNightly)("are made when required, whole and streamed, each fitting its own tool", async () => {
+  it("are made when required, whole and streamed, each fitting its own tool", async () => {
     const check = (name: string, args: string) => {
       if (name === "get_weather") return expectWeather(args);
       expect(name).toBe("set_alarm");

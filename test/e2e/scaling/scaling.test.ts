@@ -1,6 +1,6 @@
-// One deployment on three real agents, one GPU each, over its life under load: it sleeps, is woken, grows, is updated, and
-// sleeps again, and no request fails. Scaling runs twenty times faster, the host clocks five times.
-// The nightly run adds the drain of a host, and what takes its own time: an update that cannot start, which its agent tries three times.
+// One deployment on three real agents, one GPU each, over its life under load: it sleeps, is woken, grows, is updated, sleeps
+// again, survives the drain of a host and an update that cannot start, and no request fails. Scaling runs twenty times faster,
+// the host clocks five times.
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";

@@ -5,7 +5,6 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildConsole } from "../../../scripts/build-console.ts";
 import { browserPath, startBrowser } from "../../fakes/browser.ts";
-import { isNightly } from "../../fakes/nightly.ts";
 import { type Stack, startStack } from "../../fakes/processes.ts";
 import { password, setPassword } from "./page-data.ts";
 import { answersOf } from "./stand-ins.ts";
@@ -18,11 +17,6 @@ const maxRequests = 15;
 if (browserPath === undefined)
   console.warn(
     "\n*** NOT PROVEN: that the console works in a browser. There is no chromium; scripts/test brings it.\n",
-  );
-
-if (!isNightly)
-  console.warn(
-    "NOT PROVEN here: files, actions of lists and the search of pages in a browser. npm run test:nightly does.",
   );
 
 describe.skipIf(browserPath === undefined)("the console in a browser", () => {
@@ -136,38 +130,34 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     expect(complaints).toEqual([]);
   }, 120_000);
 
-  it.runIf(isNightly)(
-    "stores a file, saves it again and deletes it",
-    async () => {
-      const { page, complaints } = await open("/console/files");
-      await page.getByText("No files.").waitFor();
-      await page.getByRole("button", { name: "Upload a file" }).click();
-      const form = page.getByRole("dialog");
-      const chosen = page.waitForEvent("filechooser");
-      await form.getByRole("button", { name: "File" }).click();
-      const line = {
-        custom_id: "1",
-        method: "POST",
-        url: "/v1/chat/completions",
-        body: { model: "a/b", messages: [] },
-      };
-      const buffer = Buffer.from(JSON.stringify(line));
-      await (await chosen).setFiles({ name: "requests.jsonl", mimeType: "text/plain", buffer });
-      await form.getByText("1 line, all checked.").waitFor();
-      await form.getByRole("button", { name: "Upload", exact: true }).click();
-      const row = page.getByRole("row", { name: "requests.jsonl" });
-      const [download] = await Promise.all([
-        page.waitForEvent("download"),
-        row.getByRole("link", { name: "Download" }).click(),
-      ]);
-      expect(await readFile(await download.path(), "utf8")).toBe(buffer.toString());
-      await row.getByRole("button", { name: "Delete" }).click();
-      await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
-      await page.getByText("No files.").waitFor();
-      expect(complaints).toEqual([]);
-    },
-    120_000,
-  );
+  it("stores a file, saves it again and deletes it", async () => {
+    const { page, complaints } = await open("/console/files");
+    await page.getByText("No files.").waitFor();
+    await page.getByRole("button", { name: "Upload a file" }).click();
+    const form = page.getByRole("dialog");
+    const chosen = page.waitForEvent("filechooser");
+    await form.getByRole("button", { name: "File" }).click();
+    const line = {
+      custom_id: "1",
+      method: "POST",
+      url: "/v1/chat/completions",
+      body: { model: "a/b", messages: [] },
+    };
+    const buffer = Buffer.from(JSON.stringify(line));
+    await (await chosen).setFiles({ name: "requests.jsonl", mimeType: "text/plain", buffer });
+    await form.getByText("1 line, all checked.").waitFor();
+    await form.getByRole("button", { name: "Upload", exact: true }).click();
+    const row = page.getByRole("row", { name: "requests.jsonl" });
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      row.getByRole("link", { name: "Download" }).click(),
+    ]);
+    expect(await readFile(await download.path(), "utf8")).toBe(buffer.toString());
+    await row.getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByText("No files.").waitFor();
+    expect(complaints).toEqual([]);
+  }, 120_000);
 
   it("deploys exactly what the server checked", async () => {
     const { page, complaints } = await open("/console/deployments/new");
@@ -211,83 +201,72 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     expect(complaints.filter((one) => !/status of (4|503)/.test(one))).toEqual([]);
   }, 120_000);
 
-  it.runIf(isNightly)(
-    "lists adapters, batches, voices, containers and agents with escaped names, and runs their actions",
-    async () => {
-      // None of these is here: a stand-in answers as the interface says.
-      const name = "<img src=x onerror=alert(1)>";
-      const answers = answersOf("fake/chat", name);
-      const acts: string[] = [];
-      const { page, complaints } = await open("/console/adapters", {
-        prepare: (opened) =>
-          opened.route(/\/v1\/(user\/loras|batches|voices|containers|agent|lora)\b/, (route) => {
-            const { pathname } = new URL(route.request().url());
-            if (route.request().method() === "GET") return route.fulfill({ json: answers[pathname] });
-            acts.push(`${route.request().method()} ${pathname}`);
-            return route.fulfill({ json: {} });
-          }),
-      });
-      const main = page.getByRole("main");
-      const dialog = page.getByRole("dialog");
-      const act = async (button: string, confirm: string | undefined, sent: string) => {
-        await main.getByRole("button", { name: button, exact: true }).first().click();
-        if (confirm !== undefined) {
-          const word = dialog.getByRole("textbox");
-          if ((await word.count()) > 0) await word.fill(name);
-          await dialog.getByRole("button", { name: confirm, exact: true }).click();
-        }
-        await expect.poll(() => acts).toContain(sent);
-        await dialog.waitFor({ state: "detached" });
-      };
-      for (const [link, texts, button, sent] of [
-        ["Adapters", [name, "loaded by 2 instances"], "Delete", "DELETE /v1/lora/you%2Fadapter"],
-        ["Batches", [name, "3 of 5 · ✕ 1 failed"], "Cancel batch", "POST /v1/batches/batch_1/cancel"],
-        ["Voices", [name, "you"], "Delete", "DELETE /v1/voices/v1"],
-        ["GPU rentals", [name, "ssh -p 22022 ubuntu@203.0.113.7"], "Delete", "DELETE /v1/containers/c1"],
-        ["Agents", [name, "backup in progress"], undefined, ""],
-      ] as const) {
-        await page.getByRole("navigation").getByRole("link", { name: link, exact: true }).click();
-        for (const text of texts) await main.getByText(text).first().waitFor();
-        if (button !== undefined) await act(button, button, sent);
+  it("lists adapters, batches, voices, containers and agents with escaped names, and runs their actions", async () => {
+    // None of these is here: a stand-in answers as the interface says.
+    const name = "<img src=x onerror=alert(1)>";
+    const answers = answersOf("fake/chat", name);
+    const acts: string[] = [];
+    const { page, complaints } = await open("/console/adapters", {
+      prepare: (opened) =>
+        opened.route(/\/v1\/(user\/loras|batches|voices|containers|agent|lora)\b/, (route) => {
+          const { pathname } = new URL(route.request().url());
+          if (route.request().method() === "GET") return route.fulfill({ json: answers[pathname] });
+          acts.push(`${route.request().method()} ${pathname}`);
+          return route.fulfill({ json: {} });
+        }),
+    });
+    const main = page.getByRole("main");
+    const dialog = page.getByRole("dialog");
+    const act = async (button: string, confirm: string | undefined, sent: string) => {
+      await main.getByRole("button", { name: button, exact: true }).first().click();
+      if (confirm !== undefined) {
+        await dialog.getByRole("button", { name: confirm, exact: true }).waitFor();
+        const word = dialog.getByRole("textbox");
+        if ((await word.count()) > 0) await word.fill(name);
+        await dialog.getByRole("button", { name: confirm, exact: true }).click();
       }
-      await main.getByRole("link", { name }).click();
-      await main.getByRole("button", { name: "Update to 2.0" }).waitFor();
-      await act("Stop", "Stop", "POST /v1/agent/a1/stop");
-      await page.getByRole("tab", { name: "Backups" }).click();
-      await act("Create backup", undefined, "POST /v1/agent/a1/backup");
-      await act("Restore", "Restore", "POST /v1/agent/a1/backups/bk-1/restore");
-      await act("Verify", undefined, "POST /v1/agent/a1/backups/bk-1/verify");
-      expect(await page.locator("img").count()).toBe(0);
-      expect(complaints).toEqual([]);
-    },
-    120_000,
-  );
+      await expect.poll(() => acts).toContain(sent);
+      await dialog.waitFor({ state: "detached" });
+    };
+    for (const [link, texts, button, sent] of [
+      ["Adapters", [name, "loaded by 2 instances"], "Delete", "DELETE /v1/lora/you%2Fadapter"],
+      ["Batches", [name, "3 of 5 · ✕ 1 failed"], "Cancel batch", "POST /v1/batches/batch_1/cancel"],
+      ["Voices", [name, "you"], "Delete", "DELETE /v1/voices/v1"],
+      ["GPU rentals", [name, "ssh -p 22022 ubuntu@203.0.113.7"], "Delete", "DELETE /v1/containers/c1"],
+      ["Agents", [name, "backup in progress"], undefined, ""],
+    ] as const) {
+      await page.getByRole("navigation").getByRole("link", { name: link, exact: true }).click();
+      for (const text of texts) await main.getByText(text).first().waitFor();
+      if (button !== undefined) await act(button, button, sent);
+    }
+    await main.getByRole("link", { name }).click();
+    await main.getByRole("button", { name: "Update to 2.0" }).waitFor();
+    await act("Stop", "Stop", "POST /v1/agent/a1/stop");
+    await page.getByRole("tab", { name: "Backups" }).click();
+    await act("Create backup", undefined, "POST /v1/agent/a1/backup");
+    await act("Restore", "Restore", "POST /v1/agent/a1/backups/bk-1/restore");
+    await act("Verify", undefined, "POST /v1/agent/a1/backups/bk-1/verify");
+    expect(await page.locator("img").count()).toBe(0);
+    expect(complaints).toEqual([]);
+  }, 120_000);
 
-  it.runIf(isNightly)(
-    "finds a page by Ctrl-K, and says which page does not exist",
-    async () => {
-      const { page, complaints } = await open("/console/nothing");
-      await page.getByRole("heading", { name: "Page not found" }).waitFor();
-      await page.keyboard.press("Control+k");
-      await page.getByPlaceholder("Search pages and actions").fill("webh");
-      await page.keyboard.press("Enter");
-      await page.getByText("No deliveries in the last 7 days").waitFor();
-      expect(complaints).toEqual([]);
-    },
-    120_000,
-  );
+  it("finds a page by Ctrl-K, and says which page does not exist", async () => {
+    const { page, complaints } = await open("/console/nothing");
+    await page.getByRole("heading", { name: "Page not found" }).waitFor();
+    await page.keyboard.press("Control+k");
+    await page.getByPlaceholder("Search pages and actions").fill("webh");
+    await page.keyboard.press("Enter");
+    await page.getByText("No deliveries in the last 7 days").waitFor();
+    expect(complaints).toEqual([]);
+  }, 120_000);
 
-  it.runIf(isNightly)(
-    "loads a page again whose script failed to load",
-    async () => {
-      const { page } = await open("/console");
-      await page.getByRole("heading", { name: "Overview" }).waitFor();
-      let cuts = 0;
-      await page.route("**/console/assets/limits-*.js", (route) => (cuts++ === 0 ? route.abort() : route.continue()));
-      await page.getByRole("navigation").getByRole("link", { name: "Limits" }).click();
-      await page.getByRole("heading", { name: "Limits", level: 1 }).waitFor();
-      expect(cuts).toBeGreaterThan(1);
-    },
-    120_000,
-  );
+  it("loads a page again whose script failed to load", async () => {
+    const { page } = await open("/console");
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    let cuts = 0;
+    await page.route("**/console/assets/limits-*.js", (route) => (cuts++ === 0 ? route.abort() : route.continue()));
+    await page.getByRole("navigation").getByRole("link", { name: "Limits" }).click();
+    await page.getByRole("heading", { name: "Limits", level: 1 }).waitFor();
+    expect(cuts).toBeGreaterThan(1);
+  }, 120_000);
 });

@@ -3,7 +3,13 @@ import { join } from "node:path";
 import { parseAst } from "rolldown/parseAst";
 import { expect, test } from "vitest";
 import { chooseTests } from "../../../scripts/suites/changed-tests.ts";
-import { nightlyOnly, nightlyTests, pathOfTest } from "../../../scripts/suites/nightly-only.ts";
+import {
+  counterpartsOf,
+  nightlyOnly,
+  nightlyTests,
+  pathOfTest,
+  provenAtNight,
+} from "../../../scripts/suites/nightly-only.ts";
 import { nightlyFiles } from "../../../scripts/suites/schedule.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -24,16 +30,29 @@ test("includes every test that requests the nightly run, also through a suite th
 });
 
 test.each(Object.entries({ ...nightlyOnly, ...nightlyTests }))(
-  "leaves tests that run at every change for %s",
-  (name, others) => {
+  "leaves tests that run at every change for %s, or says what is not proven",
+  (name, entry) => {
     expect(existsSync(join(root, pathOfTest(fileOf(name))))).toBe(true);
-    expect(others).not.toEqual([]);
-    const missing = others.filter(
+    if ("notProven" in entry) expect(entry.notProven).toMatch(/\w.*: \w/);
+    else expect(entry).not.toEqual([]);
+    const missing = counterpartsOf(entry).filter(
       (one) => only.includes(fileOf(one)) || !titles(read(fileOf(one))).usual.has(titleOf(one)),
     );
     expect(missing).toEqual([]);
   },
 );
+
+test("reports what only the nightly run proves, with the file that proves it", () => {
+  const entries = {
+    "e2e/whole": ["unit/other > holds"],
+    "e2e/part": { tests: ["unit/other > holds"], notProven: "the real program: nothing here installs it" },
+    "e2e/file > a kill": { tests: [], notProven: "a kill: takes minutes" },
+  };
+  expect(provenAtNight(entries)).toEqual([
+    "e2e/part: the real program: nothing here installs it",
+    "e2e/file: a kill: takes minutes",
+  ]);
+});
 
 test("lists every test of other files that only the nightly run runs", () => {
   const files = globSync("test/**/*.test.ts", { cwd: root })
