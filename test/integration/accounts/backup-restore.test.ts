@@ -25,19 +25,19 @@ const log = pino({ level: "silent" });
 const postgresBin = await postgresPrograms("backups and restores of the control plane");
 const patient = { timeout: 60_000, interval: 50 };
 
+const homes = mkdtempSync(join(tmpdir(), "stoker-restore-"));
 let postgres: TestPostgres;
 beforeAll(async () => {
   postgres = await startPostgres();
 });
-afterAll(() => postgres?.stop());
+afterAll(async () => {
+  await postgres?.stop();
+  rmSync(homes, { recursive: true, force: true });
+});
 
-/** 3 MB of rows that do not compress, at night 13: enough for a kill while they are read or written. */
-const manyRows = longer(100, 400);
-
-/** An installation with `rows` rows of 32 kB that do not compress, and one that says its state. */
-async function openInstallation(rows = manyRows) {
-  const home = mkdtempSync(join(tmpdir(), "stoker-restore-"));
-  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+/** An installation with 3 MB (at night 13) of rows that do not compress, and one row that says its state. */
+async function openInstallation() {
+  const home = mkdtempSync(join(homes, "installation-"));
   const [secrets, backups, temporary] = ["secrets", "backups", "tmp"].map((name) => join(home, name)) as [
     string,
     string,
@@ -55,7 +55,7 @@ async function openInstallation(rows = manyRows) {
   await query(
     url,
     `create table filler as select string_agg(md5(random()::text), '') as content
-     from generate_series(1, ${rows}) as line, generate_series(1, 1000) group by line`,
+     from generate_series(1, ${longer(100, 400)}) as line, generate_series(1, 1000) group by line`,
   );
   const env = {
     ...process.env,
@@ -172,45 +172,6 @@ describe.runIf(postgresBin)("stoker admin backup create", () => {
 });
 
 describe.runIf(postgresBin)("stoker admin backup restore --replace", () => {
-  it("leaves database and secrets unchanged if the backup is damaged", async () => {
-    const { url, name, backups, secrets, recipient, opening, create, run, restoring, state, beside } =
-      await openInstallation();
-    expect((await create()).status).toBe(0);
-    const [file = ""] = backupsIn(backups);
-    await query(url, "update state set content = 'later'");
-    const kek = readFileSync(join(secrets, "kek"));
-    const oid = () => query(postgres.url, "select oid from pg_database where datname = $1", [name]);
-    const before = await oid();
-
-    const bytes = readFileSync(join(backups, file));
-    const middle = Math.floor(bytes.length / 2);
-    bytes[middle] = (bytes[middle] ?? 0) ^ 1;
-    writeFileSync(join(backups, `changed-${file}`), bytes);
-    expect(await run(["restore", `changed-${file}`, ...restoring])).toEqual({
-      status: 1,
-      out: "",
-      error: "Wrong identity, or the file is damaged or incomplete.\n",
-    });
-
-    // Authenticated, but pg_restore cannot read it to its end.
-    await unseal(join(backups, file), opening, async ({ manifest, dump }) => {
-      const content = Buffer.concat(await Array.fromAsync(dump));
-      const half = Readable.from([content.subarray(0, content.length / 2)]);
-      await seal(join(backups, `half-${file}`), manifest as object, half, {
-        passphrase: undefined,
-        recipients: [recipient],
-      });
-    });
-    const cut = await run(["restore", `half-${file}`, ...restoring]);
-    expect(cut).toMatchObject({ status: 1, out: "" });
-    expect(cut.error).toMatch(/^pg_restore failed: /);
-
-    expect(await state()).toBe("later");
-    expect(await oid()).toEqual(before);
-    expect(readFileSync(join(secrets, "kek"))).toEqual(kek);
-    expect(await beside("restoring")).toEqual([]);
-  }, 120_000);
-
   it("leaves the old database, or the new one that control planes refuse, when killed, and a retry restores and removes the remains", async () => {
     const { home, url, name, backups, secrets, env, create, start, run, restoring, state, beside } =
       await openInstallation();
@@ -323,27 +284,6 @@ describe.runIf(postgresBin)("stoker admin backup restore --replace", () => {
     await restored.close();
   }, 180_000);
 
-  it("leaves the databases of a running command, and refuses a second restore", async () => {
-    const { backups, create, start, run, restoring, identityFile, beside } = await openInstallation(1);
-    expect((await create()).status).toBe(0);
-    const [file = ""] = backupsIn(backups);
-    const first = start("restore", file, ...restoring);
-    const ended = new Promise((resolve) => first.once("exit", resolve));
-    const [fresh = ""] = await vi.waitFor(async () => {
-      const now = await beside("restoring");
-      expect(now).toHaveLength(1);
-      return now;
-    }, patient);
-    // Holds back an index, because PostgreSQL drops no database while any of its sessions is stopped in a COPY.
-    const held = await openTransaction(fresh, "create table last_to_restore ()");
-    await untilBlocked();
-    expect((await run(["restore", file, ...restoring])).error).toMatch(/^Another restore of \w+ is running\. /);
-    expect((await run(["verify", file, "--identity-file", identityFile])).status).toBe(0);
-    expect(await beside("restoring")).toEqual([fresh]);
-    await held.end();
-    expect(await ended).toBe(0);
-  });
-
   it.runIf(isNightly)(
     "leaves the new database when killed while it drops the old one, which a retry removes",
     async () => {
@@ -371,11 +311,74 @@ describe.runIf(postgresBin)("stoker admin backup restore --replace", () => {
     },
     120_000,
   );
+});
+
+describe.runIf(postgresBin)("stoker admin backup restore --replace that is not killed", () => {
+  let installation: Awaited<ReturnType<typeof openInstallation>>;
+  let file: string;
+  beforeAll(async () => {
+    installation = await openInstallation();
+    expect((await installation.create()).status).toBe(0);
+    file = backupsIn(installation.backups)[0] ?? "";
+  });
+
+  it("leaves database and secrets unchanged if the backup is damaged", async () => {
+    const { url, name, backups, secrets, recipient, opening, run, restoring, state, beside } = installation;
+    await query(url, "update state set content = 'later'");
+    const kek = readFileSync(join(secrets, "kek"));
+    const oid = () => query(postgres.url, "select oid from pg_database where datname = $1", [name]);
+    const before = await oid();
+
+    const bytes = readFileSync(join(backups, file));
+    const middle = Math.floor(bytes.length / 2);
+    bytes[middle] = (bytes[middle] ?? 0) ^ 1;
+    writeFileSync(join(backups, `changed-${file}`), bytes);
+    expect(await run(["restore", `changed-${file}`, ...restoring])).toEqual({
+      status: 1,
+      out: "",
+      error: "Wrong identity, or the file is damaged or incomplete.\n",
+    });
+
+    // Authenticated, but pg_restore cannot read it to its end.
+    await unseal(join(backups, file), opening, async ({ manifest, dump }) => {
+      const content = Buffer.concat(await Array.fromAsync(dump));
+      const half = Readable.from([content.subarray(0, content.length / 2)]);
+      await seal(join(backups, `half-${file}`), manifest as object, half, {
+        passphrase: undefined,
+        recipients: [recipient],
+      });
+    });
+    const cut = await run(["restore", `half-${file}`, ...restoring]);
+    expect(cut).toMatchObject({ status: 1, out: "" });
+    expect(cut.error).toMatch(/^pg_restore failed: /);
+
+    expect(await state()).toBe("later");
+    expect(await oid()).toEqual(before);
+    expect(readFileSync(join(secrets, "kek"))).toEqual(kek);
+    expect(await beside("restoring")).toEqual([]);
+  }, 120_000);
+
+  it("leaves the databases of a running command, and refuses a second restore", async () => {
+    const { start, run, restoring, identityFile, beside } = installation;
+    const first = start("restore", file, ...restoring);
+    const ended = new Promise((resolve) => first.once("exit", resolve));
+    const [fresh = ""] = await vi.waitFor(async () => {
+      const now = await beside("restoring");
+      expect(now).toHaveLength(1);
+      return now;
+    }, patient);
+    // Holds back an index, because PostgreSQL drops no database while any of its sessions is stopped in a COPY.
+    const held = await openTransaction(fresh, "create table last_to_restore ()");
+    await untilBlocked();
+    expect((await run(["restore", file, ...restoring])).error).toMatch(/^Another restore of \w+ is running\. /);
+    expect((await run(["verify", file, "--identity-file", identityFile])).status).toBe(0);
+    expect(await beside("restoring")).toEqual([fresh]);
+    await held.end();
+    expect(await ended).toBe(0);
+  });
 
   it("names the missing rights of the role before it loads anything", async () => {
-    const { url, name, backups, create, run, restoring, state } = await openInstallation(1);
-    expect((await create()).status).toBe(0);
-    const [file = ""] = backupsIn(backups);
+    const { url, name, run, restoring, state } = installation;
     await query(url, `create role limited_${name} login; grant all on all tables in schema public to limited_${name}`);
     const limited = new URL(url);
     limited.username = `limited_${name}`;
