@@ -19,10 +19,13 @@ export const isEnded = (status: string): boolean => ["stopped", "failed", "delet
 export const isStarting = (status: string): boolean =>
   ["initializing", "downloading", "deploying", "updating"].includes(status);
 
+const maxDevices = 2;
+
 /** `2 × H100-80GB`. `offers` say what a GPU of type `other` is. */
 export function gpusOf(count: number, type: string, offers: readonly Pick<Offer, "devices">[]): string {
   const devices = [...new Set(offers.flatMap((one) => one.devices))];
-  return `${count} × ${type === "other" ? devices.join(" or ") || text.otherGpu : type}`;
+  const shown = devices.length > maxDevices ? [...devices.slice(0, maxDevices), text.otherGpus] : devices;
+  return `${count} × ${type === "other" ? shown.join(" or ") || text.otherGpu : type}`;
 }
 
 export function gpusText({ config }: Pick<Deployment, "config">, offers: readonly Pick<Offer, "devices">[]): string {

@@ -11,6 +11,7 @@ export const text = {
   noGpus: "none",
   /** GPU type `other`, where no host says what it is. */
   otherGpu: "GPU of unknown type",
+  otherGpus: "other GPUs",
   running: (running: number, all: number) => (running === all ? `${running} running` : `${running} of ${all} running`),
   progress: (phase: string, done: string, total: string) => `${phase}: ${done} of ${total}`,
   rolledBack: (why: string) => `Update rolled back: ${why}`,

@@ -22,7 +22,7 @@ import type { DeploymentStore, NewDeployment } from "./store.ts";
 
 interface PlacementPreviewDeps extends Omit<CreateDeps, "store" | "shapeOf"> {
   readonly store: Pick<DeploymentStore, "get" | "instances" | "refusalOf">;
-  readonly hosts: () => Promise<readonly HostView[]>;
+  readonly hosts: (only?: readonly HostId[]) => Promise<readonly HostView[]>;
   readonly shapeOf: ShapeOfRepo;
   /** Bytes of the smallest weights that the catalogue of models has of a repository; 0: unknown. */
   readonly leastBytes: (repo: string) => number;
@@ -46,8 +46,8 @@ export interface PlacementPreview {
   priceOf(
     deployment: Pick<Deployment, "gpu" | "numGpus">,
   ): Promise<{ readonly hourRate: bigint; readonly asleepHourRate: bigint }>;
-  /** Devices of a GPU type on the hosts: `processor slot`, or the names of GPUs. For `other`, whose name says nothing. */
-  devicesOf(gpu: GpuType): Promise<readonly string[]>;
+  /** Devices of a deployment with the GPU type `other`: of its instances, else those that it may get. */
+  devicesOf(deployment: Pick<Deployment, "id" | "gpu">): Promise<readonly string[]>;
   /** Placement of one more instance. Throws DeploymentNotFound. */
   dryRun(caller: Pick<Owner, "account">, id: DeploymentId): Promise<DryRun>;
 }
@@ -117,9 +117,15 @@ export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPre
       const rateOf = (rates: ReadonlyMap<string, bigint>) => (rates.get(gpu) ?? 0n) * BigInt(numGpus);
       return { hourRate: rateOf(awake), asleepHourRate: rateOf(asleep) };
     },
-    async devicesOf(gpu) {
-      const devices = (await hosts()).flatMap(({ inventory }) => inventory.gpus).filter(({ type }) => type === gpu);
-      return [...new Set(devices.map((one) => (isProcessorSlot(one) ? "processor slot" : one.name)))].toSorted();
+    async devicesOf({ id, gpu }) {
+      if (gpu !== "other") return [];
+      const instances = await store.instances(id);
+      if (instances.length === 0) return deviceNames(usableGpus(await hosts(), gpu));
+      const uuids = Map.groupBy(instances, ({ hostId }) => hostId);
+      const own = (await hosts([...uuids.keys()])).flatMap(({ id: host, inventory }) =>
+        inventory.gpus.filter(({ uuid }) => uuids.get(host)?.some(({ gpuUuids }) => gpuUuids.includes(uuid))),
+      );
+      return deviceNames(own);
     },
     async dryRun({ account }, id) {
       const deployment = await store.get(id, account);
@@ -142,6 +148,8 @@ interface GpuOffer {
   readonly isAvailable: boolean;
   /** The cheapest free GPU that holds the requested weights. */
   readonly isRecommended: boolean;
+  /** Devices that the type `other` stands for; empty for other types. */
+  readonly devices: readonly string[];
 }
 
 /** Result for a deployment that was not created. */
@@ -191,18 +199,42 @@ export function gpuOffers(
     isAvailable: couldHave(gpu, count, 0),
     holds: couldHave(gpu, count, memoryBytes),
   }));
+  const others = deviceNames(usableGpus(hosts, "other"));
   const cheapest = offers
     .filter(({ holds }) => holds)
     .sort((a, b) => (a.hourRate === b.hourRate ? a.count - b.count : a.hourRate < b.hourRate ? -1 : 1))[0];
   return offers.map((offer) => {
     const { holds: _, ...rest } = offer;
-    return { ...rest, isRecommended: offer === cheapest };
+    return { ...rest, isRecommended: offer === cheapest, devices: offer.gpu === "other" ? others : [] };
   });
 }
 
 /** GPU slices cannot be combined. */
 const couldBe = (type: GpuType, count: number, gpu: Gpu) =>
   gpu.type === type && isUsable({ engine: "stoker", gpusPerInstance: count }, gpu);
+
+/** GPUs of the type that an instance may get, now or once they are free. */
+const usableGpus = (hosts: readonly HostView[], type: GpuType): readonly Gpu[] =>
+  hosts
+    .filter((host) => host.state === "live" && host.schedulable && canUseGpus("stoker", host.inventory))
+    .flatMap(({ inventory }) => inventory.gpus.filter((gpu) => gpu.type === type && gpu.isHealthy));
+
+const maxDeviceNames = 8;
+const maxDeviceNameLength = 64;
+
+/** Names of devices for customers. A host chooses the names of its GPUs, so their number, length and characters are limited. */
+function deviceNames(gpus: readonly Gpu[]): readonly string[] {
+  const shown = gpus.map((gpu) => (isProcessorSlot(gpu) ? "processor slot" : printable(gpu.name)));
+  const names = [...new Set(shown)].filter((name) => name !== "").toSorted();
+  return names.length > maxDeviceNames ? [...names.slice(0, maxDeviceNames), "other GPUs"] : names;
+}
+
+const printable = (name: string): string =>
+  name
+    .replaceAll(/[^ -~]+/g, " ")
+    .trim()
+    .slice(0, maxDeviceNameLength)
+    .trimEnd();
 
 export function dryRun(want: Want, hosts: readonly HostView[]): DryRun {
   return { host: createPlacementIndex(hosts).place(want)?.host, refused: rejections(want, hosts) };

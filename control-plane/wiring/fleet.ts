@@ -212,8 +212,8 @@ export function createFleet(parts: FleetParts) {
     /** True after a restore of the database until every host has sent its stored usage again. */
     needsReconcile: () => reconcile.needsReconcile,
     restores: { list: reconcileStore.list },
-    /** Returns the state of all hosts. */
-    snapshot: () => snapshotOf(),
+    /** Returns the state of all hosts, or of the given ones. */
+    snapshot: snapshotOf,
     hostOperations: createHostOperations({
       store: hostOperationStore,
       snapshot: () => snapshotOf(),

@@ -5181,7 +5181,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -5301,7 +5301,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -5542,7 +5542,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -5662,7 +5662,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -5947,7 +5947,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -6096,7 +6096,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -6216,7 +6216,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -6299,7 +6299,7 @@ export interface Responses {
       available: boolean;
       recommended: boolean;
       /**
-       * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+       * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
        */
       devices: string[];
     }[];
@@ -6404,7 +6404,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -6553,7 +6553,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -7128,7 +7128,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**
@@ -8728,7 +8728,7 @@ export interface Responses {
         usd_per_hour_asleep: number;
       };
       /**
-       * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+       * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
        */
       devices?: string[];
       /**
@@ -8881,7 +8881,7 @@ export interface Responses {
         usd_per_hour_asleep: number;
       };
       /**
-       * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+       * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
        */
       devices?: string[];
       /**
@@ -9034,7 +9034,7 @@ export interface Responses {
         usd_per_hour_asleep: number;
       };
       /**
-       * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+       * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
        */
       devices?: string[];
       /**
@@ -9186,7 +9186,7 @@ export interface Responses {
       usd_per_hour_asleep: number;
     };
     /**
-     * Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs
+     * Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`
      */
     devices?: string[];
     /**

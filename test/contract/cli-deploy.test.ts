@@ -18,7 +18,7 @@ let repository: "found" | "unknown" = "found";
 let changed: SettingsUpdate | undefined;
 let sleepAfterSeconds = 0;
 let listed: readonly Deployment["status"][] = [];
-const offer = { count: 1, isAvailable: true, isRecommended: false };
+const offer = { count: 1, isAvailable: true, isRecommended: false, devices: [] };
 beforeAll(async () => {
   edge = await startEdge({
     change: (deps) => ({

@@ -367,8 +367,15 @@ export function fakePorts() {
     placement: {
       gpus: () =>
         Promise.resolve([
-          { gpu: "H100-80GB", count: 1, hourRate: 1_790_000_000n, isAvailable: true, isRecommended: true },
-          { gpu: "B200-180GB", count: 8, hourRate: 22_320_000_000n, isAvailable: false, isRecommended: false },
+          { gpu: "H100-80GB", count: 1, hourRate: 1_790_000_000n, isAvailable: true, isRecommended: true, devices: [] },
+          {
+            gpu: "B200-180GB",
+            count: 8,
+            hourRate: 22_320_000_000n,
+            isAvailable: false,
+            isRecommended: false,
+            devices: [],
+          },
         ]),
       dryRunNew: async (_caller, { minInstances }) => ({ ...noFit, hourRate: noFit.hourRate * BigInt(minInstances) }),
       dryRunHf: async () => ({ ...noFit, engine: "stoker" }),

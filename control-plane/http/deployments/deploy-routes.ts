@@ -93,7 +93,7 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
           const found = await deployments.get(caller, params.deploy_id as DeploymentId);
           const { hourRate, asleepHourRate } = await placement.priceOf(found);
           const price = { usd_per_hour: toUsd(nano(hourRate)), usd_per_hour_asleep: toUsd(nano(asleepHourRate)) };
-          const devices = found.gpu === "other" ? { devices: [...(await placement.devicesOf(found.gpu))] } : {};
+          const devices = found.gpu === "other" ? { devices: [...(await placement.devicesOf(found))] } : {};
           return { ...renderDeployment(found), price, ...devices };
         },
         async () => renderLoraDeployment(await adapters.get(caller, params.deploy_id)),
@@ -277,14 +277,13 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Deployme
     refusals: [404],
     async handler({ caller, query }) {
       const gpus = await placement.gpus(caller, { source: query.source ?? "", baseModel: query.base_model ?? "" });
-      const others = gpus.some(({ gpu }) => gpu === "other") ? await placement.devicesOf("other") : [];
       return {
-        gpus: gpus.map(({ gpu, count, hourRate, isAvailable, isRecommended }) => ({
+        gpus: gpus.map(({ gpu, count, hourRate, isAvailable, isRecommended, devices }) => ({
           gpu_config: `${count}x${gpu}`,
           usd_per_hour: toUsd(nano(hourRate)),
           available: isAvailable,
           recommended: isRecommended,
-          devices: gpu === "other" ? [...others] : [],
+          devices: [...devices],
         })),
       };
     },

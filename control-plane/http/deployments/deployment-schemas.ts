@@ -192,7 +192,7 @@ export const DeployId = Type.Object({ deploy_id: Type.String() });
 
 export const OtherDevices = Type.Array(Type.String(), {
   description:
-    "Devices of the GPU type `other` on the hosts: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs",
+    "Devices of the GPU type `other`: `processor slot` is a share of processor and memory of a host without GPUs; others are names of GPUs, at most 8 and then `other GPUs`",
 });
 
 export const DeploymentRecord = Type.Object({

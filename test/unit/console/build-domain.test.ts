@@ -50,6 +50,9 @@ describe("a GPU of type other", () => {
     expect(gpusOf(1, "other", other(["Radeon RX 7600", "processor slot"]))).toBe(
       "1 × Radeon RX 7600 or processor slot",
     );
+    expect(gpusOf(1, "other", other(["Arc", "Instinct", "Radeon", "other GPUs"]))).toBe(
+      "1 × Arc or Instinct or other GPUs",
+    );
     expect(gpusOf(1, "other", offers)).toBe("1 × GPU of unknown type");
     expect(gpusOf(1, "L4-24GB", other(["processor slot"]))).toBe("1 × L4-24GB");
   });

@@ -17,10 +17,10 @@ const rates = new Map([
 describe("GPU availability", () => {
   it("is what placement would do now, for every GPU size, with its price", () => {
     expect(gpuOffers([host("a", "H100-80GB", 4, 3), host("b", "L4-24GB", 1)], 0, rates)).toEqual([
-      { gpu: "H100-80GB", count: 1, hourRate: 2_000_000_000n, isAvailable: true, isRecommended: false },
-      { gpu: "H100-80GB", count: 2, hourRate: 4_000_000_000n, isAvailable: false, isRecommended: false },
-      { gpu: "H100-80GB", count: 4, hourRate: 8_000_000_000n, isAvailable: false, isRecommended: false },
-      { gpu: "L4-24GB", count: 1, hourRate: 500_000_000n, isAvailable: true, isRecommended: true },
+      { gpu: "H100-80GB", count: 1, hourRate: 2_000_000_000n, isAvailable: true, isRecommended: false, devices: [] },
+      { gpu: "H100-80GB", count: 2, hourRate: 4_000_000_000n, isAvailable: false, isRecommended: false, devices: [] },
+      { gpu: "H100-80GB", count: 4, hourRate: 8_000_000_000n, isAvailable: false, isRecommended: false, devices: [] },
+      { gpu: "L4-24GB", count: 1, hourRate: 500_000_000n, isAvailable: true, isRecommended: true, devices: [] },
     ]);
   });
 
@@ -62,7 +62,7 @@ describe("GPU availability", () => {
     const split = hostView("a", {
       inventory: inventory({ gpus: slices, memoryBytes: 512 * gib, nvidiaDriverVersion: "580" }),
     });
-    const one = { gpu: "other", count: 1, hourRate: 0n };
+    const one = { gpu: "other", count: 1, hourRate: 0n, devices: ["virtual"] };
     expect(gpuOffers([split], 30 * gib, rates)).toEqual([{ ...one, isAvailable: true, isRecommended: true }]);
     expect(gpuOffers([split], 50 * gib, rates)).toEqual([{ ...one, isAvailable: true, isRecommended: false }]);
     const all = { ...split, claims: slices.map(({ uuid }) => ({ gpuUuid: uuid, account })) };
