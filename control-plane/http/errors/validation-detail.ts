@@ -39,7 +39,13 @@ export function detailOf(errors: readonly SchemaError[], place: Place): readonly
 
 const isUnion = ({ keyword }: SchemaError): boolean => keyword === "anyOf" || keyword === "oneOf";
 
-/** Groups the errors by fault: Ajv reports the errors of all alternatives of a union, and then that of the union. */
+/** Path of the schema that the keyword of the error is part of. */
+const schemaOf = ({ schemaPath = "" }: SchemaError): string => schemaPath.slice(0, schemaPath.lastIndexOf("/"));
+
+/**
+ * Groups the errors by fault: Ajv reports the errors of all alternatives of a union, and then that of the union. A value of the wrong type
+ * also breaks the list of allowed values of the same schema.
+ */
 function faultsOf(errors: readonly SchemaError[]): readonly (readonly SchemaError[])[] {
   const faults: SchemaError[][] = [];
   for (const error of errors) {
@@ -51,20 +57,29 @@ function faultsOf(errors: readonly SchemaError[]): readonly (readonly SchemaErro
         alternatives.push(last);
         faults.pop();
       }
+    } else if (error.keyword === "enum") {
+      const last = faults.at(-1);
+      if (last?.length === 1 && last[0] && isTypeBeside(error, last[0])) {
+        alternatives.push(last);
+        faults.pop();
+      }
     }
     faults.push([...alternatives.reverse().flat(), error]);
   }
   return faults;
 }
 
+const isTypeBeside = (error: SchemaError, other: SchemaError): boolean =>
+  other.keyword === "type" && other.instancePath === error.instancePath && schemaOf(other) === schemaOf(error);
+
 /** Returns the details of a fault; of a union, all faults of its best alternative, which the caller very likely meant. */
 function detailsOfFault(errors: readonly SchemaError[], place: Place): readonly Detail[] {
   const best = mostSpecific(errors) ?? errors[0];
   const union = errors.at(-1);
   if (!best || !union) return [];
-  // Of literals each one is an alternative; their fault lists them all.
+  // In a union of literals each one is an alternative; one detail lists them all.
   if (!isUnion(union) || best === union || best.keyword === "const") return detailOfError(best, errors, place);
-  if (best.keyword === "type" && best.instancePath === union.instancePath) return [ofNoType(errors, union, place)];
+  if (hasNoType(errors, union)) return [detailOfNoType(errors, union, place)];
   const alternative = alternativeOf(best, union);
   if (alternative === undefined) return detailOfError(best, errors, place);
   const own = errors.filter((one) => one !== union && alternativeOf(one, union) === alternative);
@@ -83,16 +98,24 @@ function alternativeOf({ schemaPath = "" }: SchemaError, { schemaPath: union = "
     : undefined;
 }
 
-/** Returns the detail of a value that has the type of no alternative. */
-function ofNoType(errors: readonly SchemaError[], union: SchemaError, place: Place): Detail {
-  const own = errors.filter(
-    ({ keyword, instancePath, params }) =>
-      keyword === "type" && instancePath === union.instancePath && params["type"] !== "null",
-  );
-  const all = own.map(({ params, data }) => typed(params["type"], data, place));
+/** True when the value of a union has the type of no alternative. */
+function hasNoType(errors: readonly SchemaError[], union: SchemaError): boolean {
+  const leaves = errors.filter((one) => !isUnion(one));
+  const withType = new Set(leaves.filter(({ keyword }) => keyword === "type").map(schemaOf));
+  return leaves.every((one) => one.instancePath === union.instancePath && withType.has(schemaOf(one)));
+}
+
+/** Returns the detail of a value that has the type of no alternative: the types of all, or the allowed values of those that list them. */
+function detailOfNoType(errors: readonly SchemaError[], union: SchemaError, place: Place): Detail {
+  const withValues = new Set(errors.filter(({ keyword }) => keyword === "enum").map(schemaOf));
+  const all = errors.flatMap((one) => {
+    if (one.keyword === "enum") return [described(one, place)];
+    if (one.keyword !== "type" || one.params["type"] === "null" || withValues.has(schemaOf(one))) return [];
+    return [typed(one.params["type"], one.data, place)];
+  });
   const words = [...new Set(all.map(({ msg }) => msg.replace(/^Input should be /, "")))];
-  const { type } = all[0] ?? { type: "value_error" };
-  return { loc: locOf(union, place), msg: `Input should be ${words.join(" or ")}`, type };
+  const joint = words.some((one) => one.includes(" or ")) ? ", or " : " or ";
+  return { loc: locOf(union, place), msg: `Input should be ${words.join(joint)}`, type: all[0]?.type ?? "value_error" };
 }
 
 const locOf = ({ instancePath }: SchemaError, place: Place): string[] => [

@@ -76,6 +76,49 @@ describe("detail[]", () => {
     ]);
   });
 
+  describe("of a choice of words or an object", () => {
+    const union = "#/properties/tool_choice/anyOf";
+    const of = (schemaPath: string, data: unknown, params: object) =>
+      error({
+        keyword: schemaPath.slice(schemaPath.lastIndexOf("/") + 1),
+        instancePath: "/tool_choice",
+        params: { ...params },
+        data,
+        schemaPath: `${union}${schemaPath}`,
+      });
+    const words = { allowedValues: ["none", "auto", null] };
+    const detail = (...errors: readonly SchemaError[]) => detailOf(errors, "body");
+    const whole = error({ keyword: "anyOf", instancePath: "/tool_choice", schemaPath: union });
+    const loc = ["body", "tool_choice"];
+
+    it("names the words and the object where the value is neither", () => {
+      const errors = [
+        of("/0/type", 5, { type: ["string", "null"] }),
+        of("/0/enum", 5, words),
+        of("/1/type", 5, { type: "object" }),
+      ];
+      expect(detail(...errors, whole)).toEqual([
+        { loc, msg: "Input should be 'none' or 'auto', or an object", type: "enum" },
+      ]);
+    });
+
+    it("names the words where it is another word", () => {
+      const errors = [of("/0/enum", "x", words), of("/1/type", "x", { type: "object" })];
+      expect(detail(...errors, whole)).toEqual([{ loc, msg: "Input should be 'none' or 'auto'", type: "enum" }]);
+    });
+
+    it("names the words, not their type, outside a union", () => {
+      const path = { instancePath: "/tier", data: 5 };
+      const errors = [
+        error({ ...path, params: { type: "string" }, schemaPath: "#/properties/tier/type" }),
+        error({ ...path, keyword: "enum", params: words, schemaPath: "#/properties/tier/enum" }),
+      ];
+      expect(detail(...errors)).toEqual([
+        { loc: ["body", "tier"], msg: "Input should be 'none' or 'auto'", type: "enum" },
+      ]);
+    });
+  });
+
   it("names every required field that is missing, and only those", () => {
     const missing = error({
       keyword: "required",
