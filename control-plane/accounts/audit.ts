@@ -6,12 +6,12 @@ export interface AuditRecord {
   readonly id: bigint;
   readonly atMs: number;
   readonly actor: string;
-  /** E-mail address of the actor; null: `system`, or an account that does not exist any more. */
+  /** E-mail address of the actor, or its uid if it was deleted; null: `system`. */
   readonly actorEmail: string | null;
   /** `noun.verb` */
   readonly action: string;
   readonly subject: string;
-  /** E-mail address of an account, name of a deployment, key, host or project. Null: the subject is none of these, or is gone. */
+  /** E-mail address of an account, or its uid if it was deleted; name of a deployment, key, host or project. Null: none of these has a record. */
   readonly subjectName: string | null;
   /** Null: the installation. */
   readonly account: AccountId | null;

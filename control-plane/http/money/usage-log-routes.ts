@@ -131,7 +131,7 @@ export type RequestRecord = Static<typeof RequestRecord>;
 
 const owner = {
   account: Type.String({ description: "uid" }),
-  account_email: nullable.string({ description: "null: the account does not exist any more" }),
+  account_email: nullable.string({ description: "E-mail address, or the uid if the account was deleted" }),
 };
 export const AdminRequestRecord = Type.Object({
   ...logged,

@@ -126,15 +126,15 @@ export const AuditPage = Type.Object({
       id: Type.String(),
       at: Type.String({ description: "ISO 8601" }),
       actor: Type.String({ description: "uid, or system" }),
-      actor_email: nullable.string(),
+      actor_email: nullable.string({ description: "E-mail address, or the uid if the account was deleted. null: system" }),
       action: Type.String(),
       subject: Type.String({ description: "Id of the changed object" }),
       subject_name: nullable.string({
         description:
-          "E-mail address of an account; name of a deployment, key, host or project. null: another object, or it does not exist any more",
+          "E-mail address of an account, or its uid if it was deleted; name of a deployment, key, host or project. null: another object, or one without a record",
       }),
       account: nullable.string({ description: "uid; null: the installation" }),
-      account_email: nullable.string(),
+      account_email: nullable.string({ description: "E-mail address, or the uid if the account was deleted" }),
       ip: Type.String(),
       before: Type.Unknown(),
       after: Type.Unknown(),

@@ -76,7 +76,7 @@ export const FleetEventsPage = Type.Object({
       ...eventFields,
       deploy_name: nullable.string({ description: "Its model, or the name of its container or agent instance" }),
       account: nullable.string({ description: "uid; null: the event is a host's" }),
-      account_email: nullable.string(),
+      account_email: nullable.string({ description: "E-mail address, or the uid if the account was deleted" }),
       node_id: nullable.string({ description: "null: the event is a deployment's" }),
       node_name: nullable.string(),
       gpu: nullable.string({ description: "UUID" }),
