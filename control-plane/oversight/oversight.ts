@@ -6,7 +6,7 @@ import type { Containers } from "../containers/containers.ts";
 import type { Deployments } from "../deployments/deployments.ts";
 import { DeploymentNotFound, wrongDeploymentState } from "../deployments/errors.ts";
 import { checkCursor, pageOf } from "../page.ts";
-import type { EventFilter, Overseen, OverseenFilter, OversightStore } from "./store.ts";
+import type { EventFilter, FleetEvent, Overseen, OverseenFilter, OversightStore } from "./store.ts";
 
 export interface OversightDeps {
   readonly store: OversightStore;
@@ -40,12 +40,13 @@ export function createOversight(deps: OversightDeps) {
     },
 
     /** Events of all accounts and hosts, newest first. Throws badCursor. */
-    events: (filter: EventFilter, cursor: string | undefined, limit: number) => eventPage(store, filter, cursor, limit),
+    events: (filter: EventFilter, cursor: string | undefined, limit: number) =>
+      eventPage(store.namedEvents, filter, cursor, limit),
 
     /** Events of one deployment of the account, newest first. Throws badCursor. */
     async eventsOf(account: AccountId, id: DeploymentId, cursor: string | undefined, limit: number) {
       if ((await found(id)).owner.account !== account) throw new DeploymentNotFound();
-      return eventPage(store, { account, deployment: id }, cursor, limit);
+      return eventPage(store.events, { account, deployment: id }, cursor, limit);
     },
 
     /** Audited like every view of the account's records. */
@@ -86,9 +87,14 @@ export function createOversight(deps: OversightDeps) {
 
 type LogArguments = Parameters<Deployments["logs"]> extends [unknown, unknown, ...infer Rest] ? Rest : never;
 
-async function eventPage(store: OversightStore, filter: EventFilter, cursor: string | undefined, limit: number) {
+async function eventPage<Event extends FleetEvent>(
+  read: (filter: EventFilter, before: bigint | undefined, limit: number) => Promise<readonly Event[]>,
+  filter: EventFilter,
+  cursor: string | undefined,
+  limit: number,
+) {
   checkCursor(cursor, /^\d{1,18}$/);
-  const found = await store.events(filter, cursor === undefined ? undefined : BigInt(cursor), limit + 1);
+  const found = await read(filter, cursor === undefined ? undefined : BigInt(cursor), limit + 1);
   const { page, nextCursor } = pageOf(found, limit, ({ id }) => String(id));
   return { events: page, nextCursor };
 }

@@ -48,19 +48,23 @@ export interface FleetEvent {
   readonly kind: string;
   /** Null: the event is the host's. */
   readonly account: AccountId | null;
-  /** Null: without an account, or it does not exist any more. */
-  readonly accountEmail: string | null;
   readonly deployment: DeploymentId | null;
-  /** Its model, or the name of its container or agent instance. */
-  readonly deploymentName: string | null;
   readonly instance: InstanceId | null;
   /** Null: the event is the deployment's. */
   readonly host: HostId | null;
-  readonly hostname: string | null;
   readonly gpu: string | null;
   /** New status or phase, a count, or a version; empty: the kind says all. */
   readonly state: string;
   readonly reason: string;
+}
+
+/** An event with the names of its account, deployment and host, for operators. */
+export interface NamedEvent extends FleetEvent {
+  /** E-mail address, or the uid if the account was deleted. Null: without an account. */
+  readonly accountEmail: string | null;
+  /** Its model, or the name of its container or agent instance. */
+  readonly deploymentName: string | null;
+  readonly hostname: string | null;
 }
 
 export interface EventFilter {
@@ -99,4 +103,6 @@ export interface OversightStore {
   get(id: DeploymentId): Promise<Overseen | undefined>;
   /** Newest first, those with an id below `before`. */
   events(filter: EventFilter, before: bigint | undefined, limit: number): Promise<readonly FleetEvent[]>;
+  /** The same events with names. */
+  namedEvents(filter: EventFilter, before: bigint | undefined, limit: number): Promise<readonly NamedEvent[]>;
 }

@@ -2,7 +2,7 @@
 import type { Static } from "typebox";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type { DeploymentKind } from "../../deployments/deployment.ts";
-import type { FleetEvent, Overseen, OverseenFilter } from "../../oversight/store.ts";
+import type { FleetEvent, NamedEvent, Overseen, OverseenFilter } from "../../oversight/store.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { readStatuses } from "../deployments/deploy-routes.ts";
@@ -211,7 +211,7 @@ function renderEvent({ id, atMs, kind, deployment, instance, state, reason }: Fl
   return { id: String(id), at: isoTime(atMs), kind, deploy_id: deployment, instance_id: instance, state, reason };
 }
 
-function fleetEvents({ events, nextCursor }: { events: readonly FleetEvent[]; nextCursor: string | null }) {
+function fleetEvents({ events, nextCursor }: { events: readonly NamedEvent[]; nextCursor: string | null }) {
   const shown = events.map((one) => ({
     ...renderEvent(one),
     deploy_name: one.deploymentName,

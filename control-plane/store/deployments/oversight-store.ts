@@ -31,34 +31,38 @@ export function createOversightStore(db: Db): OversightStore {
       return (await read(db, select(db).where("d.deployId", "=", id)))[0];
     },
 
-    events({ account, deployment, host, kind }, before, limit) {
-      let rows = db
-        .selectFrom("event as e")
+    events: (...query) => selectEvents(db, ...query).execute(),
+
+    namedEvents: (...query) =>
+      selectEvents(db, ...query)
         .leftJoin("account as a", "a.accountId", "e.accountId")
         .leftJoin("deployment as d", "d.deployId", "e.deployId")
         .leftJoin("host as h", "h.hostId", "e.hostId")
-        .select([
-          "eventId as id",
-          epochMs("at").as("atMs"),
-          "e.kind",
-          "e.accountId as account",
-          "e.deployId as deployment",
-        ])
-        .select(["e.instanceId as instance", "e.hostId as host", "e.gpuUuid as gpu", "e.state", "e.reason"])
         .select(["a.email as accountEmail", "d.modelName as deploymentName", "h.hostname"])
-        .orderBy("eventId", "desc")
-        .limit(limit);
-      if (before !== undefined) rows = rows.where("eventId", "<", before);
-      if (account !== undefined) rows = rows.where("e.accountId", "=", account);
-      if (deployment !== undefined) rows = rows.where("e.deployId", "=", deployment);
-      if (host !== undefined) rows = rows.where("e.hostId", "=", host);
-      if (kind !== undefined)
-        rows = kind.includes(".")
-          ? rows.where("e.kind", "=", kind)
-          : rows.where("e.kind", ">", `${kind}.`).where("e.kind", "<", `${kind}/`);
-      return rows.execute();
-    },
+        .execute(),
   });
+}
+
+function selectEvents(
+  db: Db,
+  ...[{ account, deployment, host, kind }, before, limit]: Parameters<OversightStore["events"]>
+) {
+  let rows = db
+    .selectFrom("event as e")
+    .select(["e.eventId as id", epochMs("e.at").as("atMs"), "e.kind", "e.accountId as account"])
+    .select(["e.deployId as deployment", "e.instanceId as instance", "e.hostId as host", "e.gpuUuid as gpu"])
+    .select(["e.state", "e.reason"])
+    .orderBy("e.eventId", "desc")
+    .limit(limit);
+  if (before !== undefined) rows = rows.where("e.eventId", "<", before);
+  if (account !== undefined) rows = rows.where("e.accountId", "=", account);
+  if (deployment !== undefined) rows = rows.where("e.deployId", "=", deployment);
+  if (host !== undefined) rows = rows.where("e.hostId", "=", host);
+  if (kind !== undefined)
+    rows = kind.includes(".")
+      ? rows.where("e.kind", "=", kind)
+      : rows.where("e.kind", ">", `${kind}.`).where("e.kind", "<", `${kind}/`);
+  return rows;
 }
 
 const select = (db: Db) =>

@@ -7,7 +7,7 @@ import type { IncidentStore } from "../../../control-plane/oversight/store.ts";
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createIncidentStore } from "../../../control-plane/store/deployments/incident-store.ts";
 import { createOversightStore } from "../../../control-plane/store/deployments/oversight-store.ts";
-import type { HostId } from "../../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import { sharedPostgres, type TestDatabases } from "../../fakes/postgres.ts";
 
 const log = pino({ level: "silent" });
@@ -50,21 +50,68 @@ const eventsOfHost = async () =>
     .map(({ kind }) => kind)
     .toReversed();
 
-it("names the host of an event", async () => {
-  await run("insert into event (at, kind, host_id, state, reason) values (now(), 'host.named', 'h1', '', '')");
-  const [event] = await createOversightStore(database.db).events(
-    { host: "h1" as HostId, kind: "host.named" },
-    undefined,
-    1,
-  );
-  expect(event).toMatchObject({
-    host: "h1",
-    hostname: "gpu-1",
-    account: null,
-    accountEmail: null,
-    deploymentName: null,
+describe("an event", () => {
+  const addEvent = (kind: string, ids: string) =>
+    run(
+      `insert into event (at, kind, account_id, deploy_id, host_id, state, reason) values (now(), '${kind}', ${ids}, '', '')`,
+    );
+  beforeEach(async () => {
+    await run(`insert into deployment (deploy_id, account_id, model_name, version, task, type, engine, status, gpu, num_gpus,
+        max_batch_size, min_instances, max_instances, weights, extra_args)
+      values ('d1', 'u:ada', 'ada/llm', '1', 'text-generation', 'llm', 'stoker', 'deployed', 'other', 1, 1, 1, 1, '{}', '{}')`);
+    await run("delete from event");
+    await addEvent("instance.named", "'u:ada', 'd1', 'h1'");
+    await addEvent("host.named", "null, null, 'h1'");
   });
-  await run("delete from event where kind = 'host.named'");
+
+  it("has the names of its account, deployment and host for operators", async () => {
+    const events = await createOversightStore(database.db).namedEvents({}, undefined, 5);
+    expect(events.map(({ atMs: _, id: __, ...event }) => event)).toEqual([
+      {
+        kind: "host.named",
+        account: null,
+        accountEmail: null,
+        deployment: null,
+        deploymentName: null,
+        instance: null,
+        host: "h1",
+        hostname: "gpu-1",
+        gpu: null,
+        state: "",
+        reason: "",
+      },
+      {
+        kind: "instance.named",
+        account: "u:ada",
+        accountEmail: "ada@example.com",
+        deployment: "d1",
+        deploymentName: "ada/llm",
+        instance: null,
+        host: "h1",
+        hostname: "gpu-1",
+        gpu: null,
+        state: "",
+        reason: "",
+      },
+    ]);
+  });
+
+  it("is read without names for its owner", async () => {
+    const filter = { account: "u:ada" as AccountId, deployment: "d1" as DeploymentId };
+    const [event] = await createOversightStore(database.db).events(filter, undefined, 5);
+    expect(Object.keys(event ?? {}).sort()).toEqual([
+      "account",
+      "atMs",
+      "deployment",
+      "gpu",
+      "host",
+      "id",
+      "instance",
+      "kind",
+      "reason",
+      "state",
+    ]);
+  });
 });
 
 describe("an incident", () => {
