@@ -3379,7 +3379,7 @@ export interface Responses {
        */
       account: string;
       /**
-       * null: the account does not exist any more
+       * E-mail address, or the uid if the account was deleted
        */
       account_email: string | null;
       deploy_id: string;
@@ -3464,7 +3464,7 @@ export interface Responses {
        */
       account: string;
       /**
-       * null: the account does not exist any more
+       * E-mail address, or the uid if the account was deleted
        */
       account_email: string | null;
       deploy_id: string;
@@ -3512,7 +3512,7 @@ export interface Responses {
        */
       account: string;
       /**
-       * null: the account does not exist any more
+       * E-mail address, or the uid if the account was deleted
        */
       account_email: string | null;
     }[];
@@ -3595,7 +3595,7 @@ export interface Responses {
        */
       account: string;
       /**
-       * null: the account does not exist any more
+       * E-mail address, or the uid if the account was deleted
        */
       account_email: string | null;
       deploy_id: string;
@@ -3640,7 +3640,7 @@ export interface Responses {
        */
       account: string;
       /**
-       * null: the account does not exist any more
+       * E-mail address, or the uid if the account was deleted
        */
       account_email: string | null;
     };
@@ -4280,7 +4280,7 @@ export interface Responses {
        */
       uid: string | null;
       /**
-       * null: every account, or it does not exist any more
+       * E-mail address, or the uid if the account was deleted. null: every account
        */
       account_email: string | null;
       /**
@@ -4311,7 +4311,7 @@ export interface Responses {
      */
     uid: string | null;
     /**
-     * null: every account, or it does not exist any more
+     * E-mail address, or the uid if the account was deleted. null: every account
      */
     account_email: string | null;
     /**
@@ -7711,6 +7711,9 @@ export interface Responses {
        * uid, or system
        */
       actor: string;
+      /**
+       * E-mail address, or the uid if the account was deleted. null: system
+       */
       actor_email: string | null;
       action: string;
       /**
@@ -7718,13 +7721,16 @@ export interface Responses {
        */
       subject: string;
       /**
-       * E-mail address of an account; name of a deployment, key, host or project. null: another object, or it does not exist any more
+       * E-mail address of an account, or its uid if it was deleted; name of a deployment, key, host or project. null: another object, or one without a record
        */
       subject_name: string | null;
       /**
        * uid; null: the installation
        */
       account: string | null;
+      /**
+       * E-mail address, or the uid if the account was deleted
+       */
       account_email: string | null;
       ip: string;
       before: unknown;
@@ -9293,6 +9299,9 @@ export interface Responses {
        * uid; null: the event is a host's
        */
       account: string | null;
+      /**
+       * E-mail address, or the uid if the account was deleted
+       */
       account_email: string | null;
       /**
        * null: the event is a deployment's
@@ -9335,6 +9344,9 @@ export interface Responses {
        * uid; null: the event is a host's
        */
       account: string | null;
+      /**
+       * E-mail address, or the uid if the account was deleted
+       */
       account_email: string | null;
       /**
        * null: the event is a deployment's
@@ -9377,6 +9389,9 @@ export interface Responses {
        * uid; null: the event is a host's
        */
       account: string | null;
+      /**
+       * E-mail address, or the uid if the account was deleted
+       */
       account_email: string | null;
       /**
        * null: the event is a deployment's
