@@ -87,7 +87,9 @@ function addFactors(auth: Command): void {
       );
     });
   addList(factor.command("list").example("stoker auth factor list"));
-  addList(auth.command("factors", { hidden: true }));
+  addList(auth.command("factors", { hidden: true })).description(
+    "list second factors (removed in 0.3.0: use `auth factor list`)",
+  );
 
   const rename = async (terminal: Terminal, given: string, name: string) => {
     const { factors } = await terminal.api.call<FactorList>("GET", factorsPath);
@@ -110,7 +112,7 @@ function addFactors(auth: Command): void {
     .run((terminal, given: string, { name }: { name: string }) => rename(terminal, given, name));
   auth
     .command("rename-factor <factor> <name>", { hidden: true })
-    .description("change the name of a second factor")
+    .description("change the name of a second factor (removed in 0.3.0: use `auth factor update`)")
     .run(rename);
 }
 
