@@ -13,18 +13,28 @@ export const ms = (value: number): string =>
   value >= 10_000 ? `${(value / 1000).toFixed(1)} s` : `${value.toFixed(0)} ms`;
 const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;
 
-const columns: readonly (readonly [title: string, (outcome: Outcome) => string])[] = [
-  ["Router", ({ policy }) => policyNames[policy]],
-  ["Requests/s", ({ turnsPerSecond }) => turnsPerSecond.toFixed(2)],
-  ["First token p50", ({ ttftMs }) => ms(ttftMs.p50)],
-  ["p90", ({ ttftMs }) => ms(ttftMs.p90)],
-  ["p99", ({ ttftMs }) => ms(ttftMs.p99)],
-  ["Per token p50", ({ tokenMs }) => ms(tokenMs.p50)],
-  ["p99", ({ tokenMs }) => ms(tokenMs.p99)],
-  ["Cached", ({ cachedShare }) => percent(cachedShare)],
-  ["Refused", ({ refused }) => String(refused)],
-  ["GPU hours", ({ gpuHours }) => gpuHours.toFixed(2)],
-  ["USD per hour of GPU", ({ revenueUsd, gpuHours }) => (gpuHours === 0 ? "-" : (revenueUsd / gpuHours).toFixed(2))],
+/** `title` stands in the head of a table, `line` alone in a line; without it the title does. */
+interface Figure {
+  readonly title: string;
+  readonly line?: string;
+  readonly render: (outcome: Outcome) => string;
+}
+
+const columns: readonly Figure[] = [
+  { title: "Router", render: ({ policy }) => policyNames[policy] },
+  { title: "Requests/s", render: ({ turnsPerSecond }) => turnsPerSecond.toFixed(2) },
+  { title: "First token p50", render: ({ ttftMs }) => ms(ttftMs.p50) },
+  { title: "p90", line: "First token p90", render: ({ ttftMs }) => ms(ttftMs.p90) },
+  { title: "p99", line: "First token p99", render: ({ ttftMs }) => ms(ttftMs.p99) },
+  { title: "Per token p50", render: ({ tokenMs }) => ms(tokenMs.p50) },
+  { title: "p99", line: "Per token p99", render: ({ tokenMs }) => ms(tokenMs.p99) },
+  { title: "Cached", render: ({ cachedShare }) => percent(cachedShare) },
+  { title: "Refused", render: ({ refused }) => String(refused) },
+  { title: "GPU hours", render: ({ gpuHours }) => gpuHours.toFixed(2) },
+  {
+    title: "USD per hour of GPU",
+    render: ({ revenueUsd, gpuHours }) => (gpuHours === 0 ? "-" : (revenueUsd / gpuHours).toFixed(2)),
+  },
 ];
 
 /** A Markdown table with columns of equal width; the first row is its head. */
@@ -37,16 +47,13 @@ export function markdown(rows: readonly (readonly string[])[]): string {
 
 export const tableOf = (outcomes: readonly Outcome[]): string =>
   markdown([
-    columns.map(([title]) => title),
-    ...outcomes.map((outcome) => columns.map(([, render]) => render(outcome))),
+    columns.map(({ title }) => title),
+    ...outcomes.map((outcome) => columns.map(({ render }) => render(outcome))),
   ]);
 
 /** A line for each figure, so that a terminal of 80 columns has room for all policies. */
 export function linesOf(outcomes: readonly Outcome[]): string {
-  const rows = columns.map(([title, render], at) => [
-    title === "p90" || title === "p99" ? `${columns[at < 5 ? 2 : 5]?.[0].replace("p50", title)}` : title,
-    ...outcomes.map(render),
-  ]);
+  const rows = columns.map(({ title, line: name = title, render }) => [name, ...outcomes.map(render)]);
   const widths = [...outcomes, undefined].map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
   const line = (row: readonly string[]) => row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join("  ");
   return rows.map((row) => line(row).trimEnd()).join("\n");
