@@ -16,7 +16,7 @@ const prose = new Set([
   "REQUESTED",
   "COMPANY",
 ]);
-const names = new Set(["NAME", "MODEL", "BASE", "REPO", "OWNER", "EMAIL", "ACCOUNT"]);
+const names = new Set(["NAME", "MODEL", "BASE", "REPO", "OWNER", "EMAIL", "ACCOUNT", "ACTOR", "SUBJECT"]);
 const minWidth = 8;
 
 /** Formats rows. Cuts prose, then names (marked by `…`) to fit into `maxWidth` columns, if that is possible. */

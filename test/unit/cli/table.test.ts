@@ -13,6 +13,18 @@ test("fits a table into its terminal: cuts prose first, then names, and marks wh
   expect(narrow).toMatch(/^DpM4BkrjEspUwmTa {2}o\/x+… {2}2026-11-22T11:44:42 {2}why why…$/);
 });
 
+test("cuts the names of the audit log, which are e-mail addresses", () => {
+  const email = `${"a".repeat(60)}@example.com`;
+  const [head, row] = table(
+    ["AT", "ACTOR", "ACTION", "SUBJECT", "NOTE"],
+    [["now", email, "key.create", email, "x"]],
+    80,
+  ).split("\n");
+  expect(head).toContain("SUBJECT");
+  expect(row).toHaveLength(80 - "NOTE".length + "x".length);
+  expect(row).toMatch(/^now {2}a+… {2}key\.create {2}a+… +x$/);
+});
+
 test("never cuts ids, times and row names, however narrow the terminal is", () => {
   const model = "o/".padEnd(60, "x");
   const batch = "batch_1glOfZdkTfVSDkLm3nPq5rS7tU9vW1xY";
