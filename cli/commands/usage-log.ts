@@ -286,7 +286,7 @@ const showNextPage = (terminal: Terminal, last: string | undefined): void =>
 
 type Rejected = Responses["GET /v1/rejected-requests"]["requests"][number];
 
-/** Account of a record, which only operators receive. */
+/** Fields that a record has for operators only. */
 interface Owned {
   readonly account?: string;
   readonly account_email?: string | null;
@@ -302,7 +302,7 @@ const accountLine = ({ account, account_email: email }: Owned) => {
   return [`account  ${email && email !== account ? `${email} (${account})` : account}`];
 };
 
-/** Units of a task besides tokens. */
+/** Returns the line with characters, seconds of audio and images; none where all are 0. */
 const unitsLine = ({ characters, audio_ms: audio, images }: LoggedRequest) => {
   const units = [
     characters > 0 && `${characters} characters`,

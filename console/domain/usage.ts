@@ -73,7 +73,7 @@ export function linesOf({ days }: Days, by: Grouping, { model, key }: Filter): r
         line = { ...nothing, day, id, name, limit: item.spending_limit };
         lines.set(id, line);
       }
-      // Of up to 20,000 items: an object for each would take longer than all else.
+      // An object for each of up to 20,000 items would take longer than everything else.
       line.requests += item.requests;
       line.input += item.input_tokens;
       line.output += item.output_tokens;

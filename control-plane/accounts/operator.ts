@@ -51,7 +51,7 @@ export interface AccountFilter {
   readonly suspended?: SuspendReason | "any";
 }
 
-/** Name of an account in lists; its id in place of both once it is deleted. */
+/** Name of an account in lists. Both fields hold the uid of a deleted account. */
 export type AccountName = Pick<AccountSummary, "email" | "displayName">;
 
 export interface AdminAccountStore {
@@ -61,7 +61,7 @@ export interface AdminAccountStore {
   list(filter: AccountFilter, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
   /** Also one that was deleted; without its suspensions. Undefined when there was none. */
   get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
-  /** Names of existing and deleted accounts. */
+  /** Returns the names of the accounts, deleted ones included. */
   names(accounts: readonly AccountId[]): Promise<ReadonlyMap<AccountId, AccountName>>;
   /** Writes and audits what differs. `last_admin`: no other account is an administrator. */
   change(account: AccountId, change: AccountChange, act: Act): Promise<"done" | "gone" | "last_admin">;
@@ -190,7 +190,7 @@ export function createOperator(deps: {
       await account(id);
       await store.noteView(id, act, `account.view_${state}`);
     },
-    /** Names of the accounts that exist or existed, for lists that hold ids. */
+    /** Returns the names of the accounts, deleted ones included. */
     async names(accounts: Iterable<AccountId>): Promise<ReadonlyMap<AccountId, AccountName>> {
       const distinct = [...new Set(accounts)];
       return distinct.length === 0 ? new Map() : store.names(distinct);

@@ -8,7 +8,7 @@ import { wireRecord } from "../core/wire-record.ts";
 import { DeploymentRecord } from "./deployment-schemas.ts";
 import { writeScaling } from "./scaling-settings.ts";
 
-/** Record without the fields that only the answer with one deployment has. */
+/** Deployment without the fields that only `GET /deploy/ID` returns. */
 const Listed = Type.Omit(DeploymentRecord, ["price", "devices"]);
 
 /** Renders a deployment. The hub token is masked. */
