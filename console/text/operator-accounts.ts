@@ -8,6 +8,7 @@ export const text = {
   find: "Name, e-mail or uid",
   searching: "Searching…",
   noneFound: "No account matches.",
+  searchFailed: "The search failed. Type again to retry.",
   search: "E-mail, name or uid",
   allAccounts: "All",
   allSuspended: "Suspended",

@@ -26,7 +26,7 @@ export function EventsPage(): ReactNode {
       <Section>
         <Stack gap="md">
           <Choice label={text.noun} options={text.nouns} value={kind} onChange={setKind} />
-          <Filter key={JSON.stringify(filter)} set={filter} />
+          <Filter key={`${node} ${deployment}`} set={filter} />
           <EventList path="/v1/admin/events" filter={filter} />
         </Stack>
       </Section>
@@ -42,7 +42,7 @@ function Filter({ set }: { set: Readonly<Record<string, string>> }): ReactNode {
     void navigate({ to: ".", search: { ...values } as never, replace: true, resetScroll: false });
   const send = (event: FormEvent) => {
     event.preventDefault();
-    apply(Object.fromEntries(Object.entries(typed).map(([name, value]) => [name, value.trim()])));
+    apply({ ...set, ...Object.fromEntries(fields.map((field) => [field, typed[field]?.trim() ?? ""])) });
   };
   return (
     <form onSubmit={send}>

@@ -51,7 +51,9 @@ export function AccountChoice({ value, onChange, others = [], ...field }: Accoun
       onSearchChange={setTyped}
       // The server has searched.
       filter={({ options: all }) => all}
-      nothingFoundMessage={found.isFetching || query !== settled ? text.searching : text.noneFound}
+      nothingFoundMessage={
+        found.isFetching || query !== settled ? text.searching : found.isError ? text.searchFailed : text.noneFound
+      }
       onDropdownOpen={list.open}
       onDropdownClose={list.close}
       comboboxProps={{ width: 320, position: "bottom-start" }}

@@ -181,7 +181,9 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
   }, 120_000);
 
   it("lists what uses the most, and the events of the fleet", async () => {
-    const { page, complaints } = await open("/top?by=deployment");
+    const search = "/v1/admin/accounts";
+    const failing = { refused: [500], refusedPath: search };
+    const { page, complaints } = await visit(context, `${stack.url}/console/top?by=deployment`, failing);
     await page.getByRole("table", { name: "deployments" }).getByRole("link", { name: model }).waitFor();
     await page.getByText("stoker top --by deployment").waitFor();
     await page.getByText("Hosts", { exact: true }).click();
@@ -197,6 +199,19 @@ describe.skipIf(browserPath === undefined)("the fleet's pages in a browser", () 
     await page.waitForURL(/node=node-2/);
     await page.getByRole("main").getByRole("link", { name: "node-2" }).first().waitFor();
     expect(await page.getByRole("main").getByRole("link", { name: "node-1" }).count()).toBe(0);
+
+    const account = page.getByPlaceholder("Name, e-mail or uid");
+    await page.getByLabel("Host", { exact: true }).fill("node-1");
+    await page.route(`**${search}?*`, (route) => route.fulfill({ status: 500, json: {} }));
+    await account.fill("nobody");
+    await page.getByText("The search failed. Type again to retry.").waitFor();
+    await page.unroute(`**${search}?*`);
+    await account.fill("@");
+    await page.getByRole("option").first().click();
+    await page.waitForURL(/account=/);
+    expect(await page.getByLabel("Host", { exact: true }).inputValue()).toBe("node-1");
+    await page.getByRole("button", { name: "Filter" }).click();
+    await page.waitForURL((url) => url.searchParams.get("node") === "node-1" && url.searchParams.has("account"));
     expect(complaints).toEqual([]);
   }, 120_000);
 
