@@ -190,7 +190,7 @@ const zones: Readonly<Record<string, Zone>> = {
 /** One importer per driver: the package appears in that folder alone. */
 const drivers: Readonly<Record<string, readonly string[]>> = {
   kysely: ["control-plane/store/"],
-  pg: ["control-plane/store/"],
+  pg: ["control-plane/store/", "control-plane/jobs/"],
   stripe: ["control-plane/payments/", "test/"],
   ioredis: ["control-plane/signals/"],
   bullmq: ["control-plane/jobs/"],

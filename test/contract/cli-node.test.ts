@@ -101,7 +101,7 @@ it("prints the fleet once without a terminal, by host or by deployment", async (
   expect(code).toBe(0);
   expect(out).toContain("1 host  1 GPU, 0 free, 1 faulty  3 requests  40.5 tok/s");
   expect(out).not.toContain("\u001B");
-  expect((await stoker(adminKey, "top", "--deployments")).out).toMatch(/D000000000000001 +1\/1 ready +3 requests/);
+  expect((await stoker(adminKey, "top", "--deployments")).out).toMatch(/D000000000000001\n +1\/1 ready +3 requests/);
   expect(await stoker(apiKey, "top")).toMatchObject({ code: 3 });
 });
 

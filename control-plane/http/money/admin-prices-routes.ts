@@ -100,7 +100,9 @@ const DiscountBody = Type.Object({
   text: Type.String(),
   percent: Type.Number(),
   uid: nullable.string({ description: "null: every account" }),
-  account_email: nullable.string({ description: "E-mail address, or the uid if the account was deleted. null: every account" }),
+  account_email: nullable.string({
+    description: "E-mail address, or the uid if the account was deleted. null: every account",
+  }),
   model: nullable.string({ description: "null: every model" }),
   surface: nullable.string({ description: "null: every surface" }),
   effective_from: Type.String({ description: "ISO 8601" }),

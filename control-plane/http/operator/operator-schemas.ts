@@ -126,7 +126,9 @@ export const AuditPage = Type.Object({
       id: Type.String(),
       at: Type.String({ description: "ISO 8601" }),
       actor: Type.String({ description: "uid, or system" }),
-      actor_email: nullable.string({ description: "E-mail address, or the uid if the account was deleted. null: system" }),
+      actor_email: nullable.string({
+        description: "E-mail address, or the uid if the account was deleted. null: system",
+      }),
       action: Type.String(),
       subject: Type.String({ description: "Id of the changed object" }),
       subject_name: nullable.string({
