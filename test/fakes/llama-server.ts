@@ -42,11 +42,13 @@ function findProgram(): { readonly path?: string; readonly missing?: string } {
   if (!existsSync(cpuFile)) return { missing: `${cpuFile} does not exist` };
   const processor = readFileSync(cpuFile, "utf8");
   const has = (feature: string) => new RegExp(`^flags.*\\b${feature}\\b`, "m").test(processor);
-  if (has("avx512f")) return { path: join(installed.folder, "llama-server") };
+  if (["avx512f", "amx_tile"].every(has)) return { path: join(installed.folder, "llama-server") };
   const bindings = join(root, "node_modules/@node-llama-cpp/linux-x64");
   const manifest = join(bindings, "package.json");
   if (!existsSync(manifest))
-    return { missing: "its kernels need AVX-512, and the optional package @node-llama-cpp/linux-x64 is not installed" };
+    return {
+      missing: "its kernels need AVX-512 and AMX, and the optional package @node-llama-cpp/linux-x64 is not installed",
+    };
   const { version } = JSON.parse(readFileSync(manifest, "utf8")) as { version: string };
   const kernels = join(bindings, `bins/linux-x64/libggml-cpu-${has("avx2") ? "haswell" : "x64"}.so`);
   return { path: join(withKernels(installed, kernels, version), "llama-server") };
@@ -64,7 +66,7 @@ function findInstalled(): Installed | undefined {
 }
 
 /**
- * Returns a folder with the package's program for processors without AVX-512, which its kernels need: they are replaced by those of
+ * Returns a folder with the package's program for processors without AVX-512 or AMX, which its kernels need: they are replaced by those of
  * node-llama-cpp, which has them for each generation of processors. Both have version 4 of ggml's backend interface, and the same numbers
  * of operations and types.
  */
