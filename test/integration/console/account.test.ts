@@ -67,7 +67,7 @@ describe.skipIf(browserPath === undefined)("the account's pages in a browser", (
     const { page, complaints } = await open("/keys");
     await page.getByRole("button", { name: "Create key" }).click();
     const form = page.getByRole("dialog");
-    await form.getByLabel("Name").fill("ci");
+    await form.getByRole("textbox", { name: "Name" }).fill("ci");
     await form.getByLabel("Monthly budget (USD)").fill("25");
     await form.getByText("At most $25.00 a month.").waitFor();
     await form.getByRole("button", { name: "Create key" }).click();
