@@ -52,7 +52,7 @@ export function AccountChoice({ value, onChange, others = [], ...field }: Accoun
       // The server has searched.
       filter={({ options: all }) => all}
       nothingFoundMessage={
-        found.isFetching || query !== settled ? text.searching : found.isError ? text.searchFailed : text.noneFound
+        found.isFetching || query !== settled ? text.searching : found.error ? text.searchFailed : text.noneFound
       }
       onDropdownOpen={list.open}
       onDropdownClose={list.close}
