@@ -3,7 +3,7 @@
 import type { Logger } from "pino";
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
 import { background, repeat } from "../../proto/repeat.ts";
-import { isInternalError, isOutage } from "./database-failure.ts";
+import { isInternalError, isOutage, maxInternalErrors } from "./database-failure.ts";
 import { writeApart } from "./write-apart.ts";
 
 export interface Rejection {
@@ -149,15 +149,21 @@ export function createRejections(deps: {
 }): Rejections {
   const notes = new RejectionNotes();
   let isUnavailable = false;
+  /** Consecutive groups that failed with an internal error of PostgreSQL. */
+  let internalErrors = 0;
 
   async function write(): Promise<void> {
     const taken = notes.take();
     if (taken.length === 0) return;
     const error = await attempt(taken);
-    const { failed, untried, outage } =
-      error === undefined || isOutage(error)
-        ? { failed: [], untried: error === undefined ? [] : taken, outage: error }
-        : await writeApart(taken, error, attempt);
+    internalErrors = isInternalError(error) ? internalErrors + 1 : 0;
+    const isWhole =
+      error === undefined || isOutage(error) || (internalErrors > 0 && internalErrors < maxInternalErrors);
+    const { failed, untried, outage } = isWhole
+      ? { failed: [], untried: error === undefined ? [] : taken, outage: error }
+      : await writeApart(taken, error, attempt);
+    // A server that fails for all is not tried row by row each time.
+    if (!isWhole) internalErrors = 0;
     // Where others of the group were written, a row is the cause of its internal error.
     const isFailing =
       failed.length + untried.length === taken.length && failed.some(([, failure]) => isInternalError(failure));

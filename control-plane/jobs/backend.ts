@@ -34,8 +34,8 @@ const schema = "stoker_jobs";
 const connectTimeoutMs = 2_000;
 /** Limit for BullMQ's own migrations, including the wait for another control plane's. */
 const migrationTimeoutMs = 60_000;
-/** Two for commands, and one on which a worker listens. */
-const maxConnections = 3;
+/** For commands. */
+const maxConnections = 2;
 
 interface Client {
   waitUntilReady(): Promise<unknown>;
@@ -79,7 +79,13 @@ export class ListeningConnection extends PostgresConnection {
   #closing: Promise<void> | undefined;
 
   constructor(config: pg.PoolConfig) {
-    const pool = new pg.Pool({ ...config, Client: GuardedClient, options: `-c search_path=${schema}` });
+    const pool = new pg.Pool({
+      ...config,
+      Client: GuardedClient,
+      options: `-c search_path=${schema}`,
+      // A listening connection that vanished is noticed by this alone.
+      keepAliveInitialDelayMillis: 10_000,
+    });
     // BullMQ takes a pool, but its type of one has an index signature.
     super(pool as unknown as PostgresConnection["pool"]);
   }
@@ -157,6 +163,7 @@ export function openBackend(
   };
   return {
     queue: new Postgres.Queue(queueName, { connection }),
-    worker: new Postgres.Worker(queueName, work, { ...worker, connection }),
+    // It listens on one more.
+    worker: new Postgres.Worker(queueName, work, { ...worker, connection: { ...connection, max: maxConnections + 1 } }),
   };
 }

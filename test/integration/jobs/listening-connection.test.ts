@@ -96,6 +96,15 @@ it("needs to: BullMQ's own connection ends the process", async () => {
   expect(await uncaughtAtReady(PostgresConnection)).toEqual([expect.objectContaining({ code: "57P01" })]);
 });
 
+it("checks a silent connection after ten seconds", async () => {
+  const connection = new ListeningConnection({ connectionString: await postgres.createDatabase(), max: 1 });
+  try {
+    expect(connection.pool).toMatchObject({ options: { keepAliveInitialDelayMillis: 10_000 } });
+  } finally {
+    await connection.close();
+  }
+});
+
 it("survives an error that arrives while it closes", async () => {
   expect(await closeUnderError(ListeningConnection)).toBeUndefined();
 });

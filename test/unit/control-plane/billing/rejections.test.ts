@@ -148,6 +148,9 @@ describe("notes of rejected requests", () => {
     await rejections.stop();
     expect(written).toEqual([]);
     isFailing = false;
+    // Groups are split after five failures: until then the server may be the cause.
+    for (let n = 0; n < 3; n++) await rejections.stop();
+    expect(written).toEqual([]);
     await rejections.stop();
     const others = all.filter(({ code }) => code !== "damaged").map(({ id }) => id);
     expect(written).toEqual(others);
