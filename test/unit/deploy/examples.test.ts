@@ -76,7 +76,9 @@ describe("the examples in deploy/", () => {
       runtimeImage: `stoker-runtime:${version}`,
       ingressHost: "172.30.87.1",
     });
-    expect(unknownIn("agent/config.ts", environment)).toEqual([]);
+    const { NODE_COMPILE_CACHE, ...settings } = environment;
+    expect(NODE_COMPILE_CACHE).toBe(`${settings["STOKER_AGENT_DATA"]}/compiled`);
+    expect(unknownIn("agent/config.ts", settings)).toEqual([]);
     // Every variable that must be set has its line in the example.
     const required = [...text("compose.yaml").matchAll(/\$\{(\w+):\?/g)].map(([, name = ""]) => name);
     expect([...new Set(required)].sort()).toEqual(Object.keys(example).sort());
