@@ -9,7 +9,7 @@ const serial = { fileParallelism: false, maxWorkers: 1, testTimeout: 120_000, ho
 /** For files that wait for processes, engines and clocks more than they compute. */
 const together = (maxWorkers: number) => ({ ...serial, fileParallelism: true, maxWorkers });
 // Files that compute: other suites use the last processor, and each worker loads the product for itself.
-const mostProcessors = { maxWorkers: Math.max(1, availableParallelism() - 1) };
+const allButOneProcessor = { maxWorkers: Math.max(1, availableParallelism() - 1) };
 // Files of one worker share its process and its loaded modules: half the processor time of a suite of many small files was
 // imports. Nothing in the product keeps state in a module, and a test puts back what it changes of its process.
 const shared = { isolate: false };
@@ -42,10 +42,10 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     projects: [
       // Nothing in it waits, but some compute for seconds where a machine is slow or shared.
-      project("unit", { ...mostProcessors, ...shared, testTimeout: 60_000, hookTimeout: 180_000 }),
+      project("unit", { ...allButOneProcessor, ...shared, testTimeout: 60_000, hookTimeout: 180_000 }),
       project("architecture", { include: ["test/*.test.ts"] }),
       project("contract", {
-        ...mostProcessors,
+        ...allButOneProcessor,
         ...shared,
         testTimeout: 60_000,
         hookTimeout: 180_000,

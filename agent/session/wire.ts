@@ -1,22 +1,13 @@
 // Loads the proto file for grpc-js, opens TLS to a control plane, and reads desired states from files.
-import { join } from "node:path";
 import { createSecureContext } from "node:tls";
 import * as grpc from "@grpc/grpc-js";
-import { loadSync } from "@grpc/proto-loader";
+import { fleetDefinition } from "../../proto/fleet-definition.ts";
 import type { ProtoGrpcType } from "../../proto/gen/fleet.ts";
 import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { FleetClient } from "../../proto/gen/stoker/fleet/v1/Fleet.ts";
 
-const definition = loadSync("fleet/v1/fleet.proto", {
-  includeDirs: [join(import.meta.dirname, "../../proto")],
-  enums: String,
-  longs: String,
-  bytes: Buffer,
-  defaults: true,
-  oneofs: true,
-});
-const Fleet = (grpc.loadPackageDefinition(definition) as unknown as ProtoGrpcType).stoker.fleet.v1.Fleet;
+const Fleet = (grpc.loadPackageDefinition(fleetDefinition) as unknown as ProtoGrpcType).stoker.fleet.v1.Fleet;
 export const fleetService = Fleet.service;
 
 const maxMessageBytes = 4 * 1024 * 1024;

@@ -17,7 +17,7 @@ interface Choice {
   readonly gpu: string;
   readonly count: number;
   readonly usd_per_hour: number;
-  /** What the GPU type `other` stands for; empty for other types. */
+  /** Names of the devices of GPU type `other`; empty for other types. */
   readonly devices: readonly string[];
   readonly fits: boolean;
   /** `unknown`: the GPUs are free, but the hub cannot be reached. */

@@ -9,7 +9,7 @@ export interface Unwritten<Row> {
   readonly failed: readonly (readonly [row: Row, error: unknown])[];
   /** Rows that were not tried alone, because PostgreSQL became unavailable. */
   readonly untried: readonly Row[];
-  /** That outage. */
+  /** Error of the attempt at which PostgreSQL became unavailable. */
   readonly outage?: unknown;
 }
 

@@ -1,9 +1,8 @@
 // gRPC server of Fleet: transport, limits, admission. fleet-session.ts implements the session.
-import { join } from "node:path";
 import * as grpc from "@grpc/grpc-js";
 import { ServerCredentials } from "@grpc/grpc-js";
-import { loadSync } from "@grpc/proto-loader";
 import type { Logger } from "pino";
+import { fleetDefinition } from "../../proto/fleet-definition.ts";
 import type { Certificate } from "../../proto/gen/stoker/fleet/v1/Certificate.ts";
 import type { FleetHandlers } from "../../proto/gen/stoker/fleet/v1/Fleet.ts";
 import type { HostId } from "../../proto/ids.ts";
@@ -32,14 +31,6 @@ export interface GrpcDeps {
 }
 
 const maxMessageBytes = 4 * 1024 * 1024;
-const definition = loadSync("fleet/v1/fleet.proto", {
-  includeDirs: [join(import.meta.dirname, "../../proto")],
-  enums: String,
-  longs: String,
-  bytes: Buffer,
-  defaults: true,
-  oneofs: true,
-});
 
 export function createGrpcServer(deps: GrpcDeps): GrpcServer {
   const server = new grpc.Server({
@@ -81,7 +72,7 @@ export function createGrpcServer(deps: GrpcDeps): GrpcServer {
       (error) => done(refused(call.getPeer(), "certificate renewal refused", error)),
     );
   };
-  server.addService(serviceOf(grpc.loadPackageDefinition(definition)), {
+  server.addService(serviceOf(grpc.loadPackageDefinition(fleetDefinition)), {
     Session: session,
     Enroll: enroll,
     Renew: renew,

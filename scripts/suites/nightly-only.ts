@@ -14,7 +14,7 @@ interface PartialCounterparts {
 export const nightlyOnly: Readonly<Record<string, Counterparts>> = {
   "chaos/adapter-swap": [
     "e2e/spine/adapter > is still served after kill -9 of the agent, without being loaded again",
-    "integration/agent/adapters > are loaded again into an engine that was started anew",
+    "integration/agent/adapters > are loaded again into an engine that was restarted",
   ],
   "chaos/hub-away": [
     "integration/weights/hub-misbehaves > asks for the rest of the very file it has a part of",
@@ -420,7 +420,7 @@ export const nightlyTests: Readonly<Record<string, Counterparts>> = {
     "contract/voices-statuses > is the blend that the model server measured, and says so",
   ],
   "e2e/spine/adapter > is served after its engine was killed while it loads, and so is its base": {
-    tests: ["integration/agent/adapters > are loaded again into an engine that was started anew"],
+    tests: ["integration/agent/adapters > are loaded again into an engine that was restarted"],
     notProven: "an adapter whose engine is killed while it loads: starts a second model server",
   },
   "e2e/spine/llama-server > serves Responses and Messages": [
@@ -482,7 +482,7 @@ export const nightlyTests: Readonly<Record<string, Counterparts>> = {
 
 export const counterpartsOf = (entry: Counterparts): readonly string[] => ("tests" in entry ? entry.tests : entry);
 
-/** What only the nightly run proves, one line for each entry that says so. */
+/** Promises that only the nightly run proves, one line for each entry that has a reason. */
 export function provenAtNight(entries: Readonly<Record<string, Counterparts>>): readonly string[] {
   return Object.entries(entries).flatMap(([name, entry]) =>
     "notProven" in entry ? [`${name.split(" > ")[0]}: ${entry.notProven}`] : [],

@@ -1,5 +1,5 @@
 // Webhooks while the control plane is killed and its job queue wiped, be it in PostgreSQL or in a Redis that is killed and
-// emptied: every accepted request is told, with one id and the same bytes, and billed once.
+// emptied: every accepted request is reported, with one id and the same bytes, and billed once.
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { ledgerFacts, query, usageRows } from "../e2e/spine/database.ts";
 import { type ExternalStack, startExternalStack } from "../fakes/external-stack.ts";

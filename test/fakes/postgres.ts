@@ -74,7 +74,7 @@ export interface TestDatabases {
 }
 
 export interface TestPostgres extends TestDatabases {
-  /** Of the cluster's own first database. */
+  /** Address of the cluster's first database. */
   readonly url: string;
   /** Folder of its socket. */
   readonly folder: string;

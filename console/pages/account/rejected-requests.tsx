@@ -7,11 +7,10 @@ import { useGet } from "../../api/hooks.ts";
 import { text as all } from "../../text/request-log.ts";
 import { Below, type Column, DataTable } from "../../ui/data-table.tsx";
 import { count, inUtc } from "../../ui/format.ts";
-import { Link } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Facts, Section } from "../../ui/page.tsx";
-import { Ago } from "../../ui/time.tsx";
 import { AccountLink } from "../operator/account-status.tsx";
+import { RequestCell } from "./request-cell.tsx";
 
 /** The account is there for operators only. */
 export type RejectedRequest = Responses["GET /v1/rejected-requests"]["requests"][number] & {
@@ -75,16 +74,7 @@ const columnsOf = (keyNames: ReadonlyMap<string, string>, folder: string): reado
     {
       name: all.columns.request,
       value: (one) => one.request_id,
-      show: (one) => (
-        <>
-          <Link to={`${folder}/${encodeURIComponent(one.request_id)}`} ff="monospace" fz="xs">
-            {one.request_id}
-          </Link>
-          <Below>
-            <Ago at={one.created_at} />
-          </Below>
-        </>
-      ),
+      show: (one) => <RequestCell of={one} folder={folder} />,
     },
     { name: all.columns.time, value: (one) => new Date(one.created_at * 1000).toISOString(), isHidden: true },
     {

@@ -20,10 +20,10 @@ import { text } from "../../text/request-log.ts";
 import { Choice, listOf } from "../../ui/choice.tsx";
 import { Below, type Column, DataTable } from "../../ui/data-table.tsx";
 import { count, usdOfCents } from "../../ui/format.ts";
-import { Link, LinkButton } from "../../ui/link.tsx";
+import { LinkButton } from "../../ui/link.tsx";
 import { Loaded } from "../../ui/notice.tsx";
 import { Status } from "../../ui/status.tsx";
-import { Ago } from "../../ui/time.tsx";
+import { RequestCell } from "./request-cell.tsx";
 
 const rowsPerPage = "50";
 const filterWidth = { base: "100%", sm: 165 };
@@ -229,16 +229,7 @@ const columnsOf = (folder: string, keyNames: ReadonlyMap<string, string>): reado
   {
     name: text.columns.request,
     value: (one) => one.request_id,
-    show: (one) => (
-      <>
-        <Link to={`${folder}/${encodeURIComponent(one.request_id)}`} ff="monospace" fz="xs">
-          {one.request_id}
-        </Link>
-        <Below>
-          <Ago at={one.created_at} />
-        </Below>
-      </>
-    ),
+    show: (one) => <RequestCell of={one} folder={folder} />,
   },
   { name: text.columns.time, value: (one) => one.created_at, isHidden: true },
   { name: text.columns.outcome, value: outcomeText, show: (one) => <Outcome of={one} /> },

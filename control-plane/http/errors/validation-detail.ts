@@ -4,7 +4,7 @@
 export interface SchemaError {
   readonly keyword: string;
   readonly instancePath: string;
-  /** Path of the keyword in the schema, by which the alternatives of a union are told apart. */
+  /** Path of the keyword in the schema. It identifies the alternative of a union. */
   readonly schemaPath?: string;
   readonly params: Readonly<Record<string, unknown>>;
   readonly data?: unknown;
@@ -74,7 +74,7 @@ const isTypeBeside = (error: SchemaError, other: SchemaError): boolean =>
 
 /** Returns the details of a fault; of a union, all faults of its best alternative, which the caller very likely meant. */
 function detailsOfFault(errors: readonly SchemaError[], place: Place): readonly Detail[] {
-  const best = mostSpecific(errors) ?? errors[0];
+  const best = specificError(errors) ?? errors[0];
   const union = errors.at(-1);
   if (!best || !union) return [];
   // In a union of literals each one is an alternative; one detail lists them all.
@@ -164,7 +164,7 @@ const choices = (errors: readonly SchemaError[], { instancePath }: SchemaError):
 const weights: Readonly<Record<string, number>> = { type: 0, required: 2, maxItems: 2.5 };
 
 /** Returns the deepest of the failed alternatives; at the same depth, a bound before a type. */
-function mostSpecific(errors: readonly SchemaError[]): SchemaError | undefined {
+function specificError(errors: readonly SchemaError[]): SchemaError | undefined {
   let best: SchemaError | undefined;
   let bestScore = -1;
   for (const error of errors) {

@@ -141,7 +141,7 @@ it("are not told any more before they are unloaded, and their files go", async (
   await vi.waitFor(() => expect(readdirSync(join(folder, "shown", instance))).toEqual(["tale"]), wait);
 });
 
-it("are loaded again into an engine that was started anew", async () => {
+it("are loaded again into an engine that was restarted", async () => {
   want(["ink"]);
   serve();
   await vi.waitFor(() => expect(phases()).toEqual({ ink: "ready" }), wait);

@@ -108,7 +108,9 @@ it("a payment that is pending has an id, by which it is looked up", async () => 
 
 it("a payment whose answer nobody heard is found by its charge, over pages, and nothing is ordered for it", async () => {
   const intent = (id: string, charge: string) => ({
-    ...{ id, object: "payment_intent", status: "succeeded" },
+    id,
+    object: "payment_intent",
+    status: "succeeded",
     metadata: { stoker_charge: charge },
   });
   const { stripe, calls } = await beforeStripe({

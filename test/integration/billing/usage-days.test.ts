@@ -362,7 +362,7 @@ it("are computed from the records of their day, not from those of other days and
       `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as read from pg_stat_xact_user_tables where relname like 'usage\\_%'`,
     );
     await client.query("rollback");
-    // Of 16,000.
+    // The table has 16,000 rows.
     expect(rows[0].read).toBeLessThan(1_700);
   } finally {
     client.release(true);

@@ -323,8 +323,15 @@ function muchUsage(dayCount: number, pairs: number): object {
       const name = `organisation/model-${pair % 40}`;
       const cost = (pair + 1) * (2 + Math.sin(day / 3 + pair));
       return {
-        ...{ id: name, name, key_id: `k${pair % 9}`, key_name: `key-${pair % 9}`, spending_limit: null, cost },
-        ...{ requests: 5, input_tokens: 5_000, output_tokens: 900 },
+        id: name,
+        name,
+        key_id: `k${pair % 9}`,
+        key_name: `key-${pair % 9}`,
+        spending_limit: null,
+        cost,
+        requests: 5,
+        input_tokens: 5_000,
+        output_tokens: 900,
       };
     });
     const total = items.reduce((sum, { cost }) => sum + cost, 0);
